@@ -9,7 +9,7 @@ import pytest
 from django_mcp import tool
 from django_mcp.models import RequestLog
 from django_mcp.transports import http
-from tests.audit.test_refusals import Stepping
+from tests.audit.test_entry_of_refusals import Stepping
 from tests.clients import LEGACY, MODERN, Client
 
 Log = Callable[[], list[RequestLog]]

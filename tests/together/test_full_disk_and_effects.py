@@ -19,7 +19,7 @@ from django_mcp.protocol.errors import InternalError
 from django_mcp.tasks import worker
 from tests.approvals.asking import WantsTask, serve, the_ticket
 from tests.approvals.conftest import _quickly, pay, people, server  # noqa: F401 - fixtures
-from tests.audit.test_durability import refused_at_commit
+from tests.audit.test_writer import refused_at_commit
 
 Log = Callable[[], list[RequestLog]]
 pytestmark = [

@@ -263,7 +263,7 @@ def test_a_model_of_which_nothing_is_said_stops_the_start(server: MCPServer) -> 
     with pytest.raises(ImproperlyConfigured) as caught:
         tool(server=server)(describe)
     assert str(caught.value) == (
-        "tool 'describe' (tests.model_resources.test_rows_as_arguments.describe): parameter 'book': library.Book is "
+        "tool 'describe' (tests.model_resources.test_arguments.describe): parameter 'book': library.Book is "
         "not registered at <MCPServer 'test' at 'test/mcp'>, so the rows that a caller may see are unknown. Register "
         "it with a ModelResource or, for an argument, use Annotated[…, ModelArgument(…)]."
     )

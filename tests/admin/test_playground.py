@@ -1155,5 +1155,5 @@ def test_the_crash_of_a_task_is_shown_with_its_place() -> None:
     staff = browser_of(person("eve", "try_tool", "view_requestlog"))
     url = task_page(staff, "crash_later")
     eventually(lambda: Task.objects.get().is_over)
-    assert "KeyError\ntests/admin/test_trying.py:" in look(staff, url)
+    assert "KeyError\ntests/admin/test_playground.py:" in look(staff, url)
     assert "KeyError" not in look(browser_of(person("flo", "try_tool")), url, status=404)

@@ -11,7 +11,7 @@ from django_mcp import APIKeyAuthentication, BaseAuthentication, MCPServer, Prin
 from django_mcp.audit import recorder
 from django_mcp.core import dispatch
 from django_mcp.models import RequestLog
-from tests.audit.test_durability import renamed_table
+from tests.audit.test_writer import renamed_table
 from tests.clients import Client
 
 Log = Callable[[], list[RequestLog]]

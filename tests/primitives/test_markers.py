@@ -297,7 +297,7 @@ def test_a_written_schema_that_clients_would_not_take_is_refused(subtests: pytes
         with subtests.test(schema=schema, words=words):
             with pytest.raises(ImproperlyConfigured) as caught:
                 written(schema)
-            assert str(caught.value).startswith("tool 'run' (tests.primitives.test_mirrors.run): ")
+            assert str(caught.value).startswith("tool 'run' (tests.primitives.test_markers.run): ")
             assert words in str(caught.value)
 
 

@@ -1,4 +1,4 @@
-"""The order of rows, and going on behind one of them; ``test_paging_properties`` has all the rest."""
+"""The order of rows, and going on behind one of them; ``test_pagination_properties`` has all the rest."""
 
 import datetime
 import math
