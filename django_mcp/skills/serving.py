@@ -15,7 +15,7 @@ from django.utils.encoding import iri_to_uri
 
 from django_mcp.core.after_fork import FreshLock
 from django_mcp.core.context import Context
-from django_mcp.core.dispatch import page_of
+from django_mcp.core.lists import page_of
 from django_mcp.core.permissions import may_use
 from django_mcp.core.server import Extension, MCPServer, every_server
 from django_mcp.core.signals import server_made

@@ -31,7 +31,7 @@ THE_SAME = {
     "core/after_fork.py: _owners": "the registry itself",
     "core/after_fork.py: _tables": "the registry itself",
     "core/apps.py: _apps": "registered at start-up",
-    "core/dispatch.py: _left_out": "what was found out of tools",
+    "core/lists.py: _left_out": "what was found out of tools",
     "core/late_tools.py: _waiting": "registered at start-up",
     "core/rate_limited_log.py: _logged": "when something was logged",
     "core/redaction.py: _schemas": "a cache by tool",

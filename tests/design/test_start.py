@@ -11,7 +11,7 @@ import pytest
 import django_mcp
 from tests.design.sources import ROOT
 
-MAX_MODULES = 134
+MAX_MODULES = 136
 SITE = """
 import asyncio, json, sys
 from django.urls import get_resolver

@@ -20,7 +20,7 @@ from django_mcp.conf import settings
 from django_mcp.core.apps import App
 from django_mcp.core.concurrency import run_inline
 from django_mcp.core.context import Context
-from django_mcp.core.dispatch import list_tools
+from django_mcp.core.lists import list_tools
 from django_mcp.core.permissions import (
     Right,
     admits,
