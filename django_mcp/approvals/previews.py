@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from django_mcp.core.concurrency import Runner
     from django_mcp.core.elicitation import Question
 
+T = TypeVar("T")
+
+logger = logging.getLogger("django_mcp")
+
+
 MOST = 20_000
 """Maximum characters of a value as JSON."""
 MAX_ROWS = 100
@@ -117,10 +122,6 @@ def _cut(text: str, most: int) -> str:
 def _row(row: Any) -> Any:
     return row if isinstance(row, dict | tuple) else str(row)
 
-
-T = TypeVar("T")
-
-logger = logging.getLogger("django_mcp")
 
 FAILED = {"error": "The preview failed."}
 

@@ -65,6 +65,8 @@ from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import missing_argument
 
+F = TypeVar("F", bound="type[forms.BaseForm | forms.BaseFormSet[Any]]")
+
 
 def success_result(ctx: Context, done: Any, source: FormSource | FormSetSource, form: Any, *, change: bool) -> Any:
     """Return the tool's result after a form was handled.
@@ -165,8 +167,6 @@ def _plain(form: Any, name: str) -> Any:
         return column_value(column, value)
     return value.name if isinstance(value, UploadedFile) else to_json_value(value)
 
-
-F = TypeVar("F", bound="type[forms.BaseForm | forms.BaseFormSet[Any]]")
 
 Handle = Callable[[Context, Any], Any]
 Kwargs = Callable[[Context], Mapping[str, Any]]

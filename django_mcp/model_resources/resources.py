@@ -45,6 +45,8 @@ from django_mcp.primitives.resource import Resource
 from django_mcp.protocol.content import ResourceContents
 from django_mcp.protocol.errors import InvalidParams, ProtocolError
 
+logger = logging.getLogger("django_mcp")
+
 
 def complete_lookup(bound: BoundResource) -> Callable[..., Iterable[str]]:
     def complete(value: str, ctx: Context) -> Iterable[str]:
@@ -156,8 +158,6 @@ def _column(bound: BoundResource, column: OutputField, access: RowAccess) -> dic
 
 
 QUESTION = "resources/list"
-
-logger = logging.getLogger("django_mcp")
 
 
 def listed_models(server: MCPServer) -> list[BoundResource]:

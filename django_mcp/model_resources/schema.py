@@ -36,6 +36,9 @@ from django_mcp.primitives.field_schema import (
 from django_mcp.primitives.validation_errors import close_matches, shortened, with_article
 from django_mcp.protocol.json_schema import as_word
 
+logger = logging.getLogger("django_mcp")
+
+
 MAX_CHARACTERS = 200
 """Maximum characters of a text filter, unless the column is longer."""
 MAX_CHOICES = 200
@@ -363,8 +366,6 @@ def is_foreign_json(field: Any) -> bool:
     """Return True for a column that stores JSON and has values of a package's own class."""
     return is_json(field) and not isinstance(field, models.JSONField)
 
-
-logger = logging.getLogger("django_mcp")
 
 MAX_TEXT = 100_000
 """Maximum size of a text in characters, or of JSON in bytes."""

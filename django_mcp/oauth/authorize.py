@@ -53,6 +53,9 @@ from django_mcp.oauth.grants import (
 )
 from django_mcp.oauth.redirect_uris import is_allowed_redirect_uri
 
+logger = logging.getLogger("django_mcp")
+
+
 PARAMETERS = (
     "response_type",
     "client_id",
@@ -264,9 +267,6 @@ def resource_problem(asked: AuthorizationRequest) -> str | None:
 
 def error_for(request: Any, code: str, description: str) -> OAuthToolkitError:
     return OAuthToolkitError(error=CustomOAuth2Error(error=code, description=description, request=request))
-
-
-logger = logging.getLogger("django_mcp")
 
 
 class AuthorizeOAuthLibCore(OAuthLibCore):  # type: ignore[misc]

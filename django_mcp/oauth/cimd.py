@@ -52,6 +52,9 @@ from django_mcp.oauth.client_metadata import (
 from django_mcp.oauth.consent import host_of
 from django_mcp.primitives.base import parse_rate
 
+logger = logging.getLogger("django_mcp")
+
+
 _INSIDE_IPV4 = [
     ipaddress.ip_network(network)
     for network in (
@@ -87,8 +90,6 @@ def is_public(address: str) -> bool:
         return not any(found in network for network in _INSIDE_IPV4)
     return found in _UNICAST and not any(found in network for network in _INSIDE_IPV6)
 
-
-logger = logging.getLogger("django_mcp")
 
 LONGEST = 255
 """Length of the client id column."""

@@ -27,6 +27,8 @@ from django_mcp.protocol.pagination import decode_cursor, encode_cursor
 from django_mcp.skills.declaration import check_declarations, skill_options
 from django_mcp.skills.skill import SKILL_FILE, File, Folder, FoundSkill, Root, app_roots, find_skills, folder_state
 
+logger = logging.getLogger("django_mcp")
+
 
 class SkillResource(Resource):
     """The ``SKILL.md`` of a skill, which represents the skill."""
@@ -176,9 +178,6 @@ def _children(skill: SkillResource, path: str) -> Iterator[dict[str, Any]]:
         parent, _, name = directory.rpartition("/")
         if parent == path:
             yield {"uri": folder.uri_of(directory), "name": name, "mimeType": DIRECTORY}
-
-
-logger = logging.getLogger("django_mcp")
 
 
 class Skills:

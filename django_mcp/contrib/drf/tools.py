@@ -50,6 +50,9 @@ from django_mcp.primitives.function import EMPTY, own_docstring
 from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import with_article
 
+T = TypeVar("T")
+
+
 _SECTION = re.compile(r"^(\w+):[ \t]*(.*)$", re.MULTILINE)
 _SUFFIXES = ("ViewSet", "APIView", "View", "API", "List", "Detail")
 
@@ -180,9 +183,6 @@ def _snake(name: str) -> str:
             name = name.removesuffix(suffix)
             break
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
