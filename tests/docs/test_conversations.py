@@ -158,7 +158,7 @@ def test_the_page_on_telling_does_what_it_says(site: Site) -> None:
 
 
 def test_the_page_on_transports_does_what_it_says(site: Site) -> None:
-    layers, marked = code_of("asgi-and-wsgi.md")
+    _cors, layers, marked = code_of("asgi-and-wsgi.md")
     site.append("mysite/settings.py", layers)
     prepare(site, "asgi-and-wsgi.md", check=True)
     right, wrong = (

@@ -43,7 +43,9 @@ def back(server: Site, gate: Gate) -> None:
     def look() -> bool:
         nonlocal good
         answer = server.client.call("notes", label="none")
-        good = 0 if answer["result"].get("isError") else good + 1
+        # Two sets of threads: of tools, and of what is asked beside them.
+        is_told = server.client.ask_for("none")["error"]["code"] == -32602
+        good = good + 1 if is_told and not answer["result"].get("isError") else 0
         return good > 2 * MAX_THREADS
 
     until(look, "the server has its database again")

@@ -194,6 +194,7 @@ def test_buttons_copy_what_stands_above_them(agency: Agency, page: Page, has_cli
         page.add_init_script("Clipboard.prototype.writeText = () => Promise.reject()")
 
     def press_all() -> list[str]:
+        expect(page.locator(".mcp-copy").first).to_be_attached()  # all() below waits for nothing
         page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
         copied = []
         for button in page.locator(".mcp-copy").all():
