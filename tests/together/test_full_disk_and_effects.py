@@ -4,6 +4,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -30,10 +31,15 @@ pytestmark = [
 LONG = "x" * 900  # of which a row has eight, and no page of the database has room for them
 
 
+FILLERS = ("filler", "filler_of_the_rest")
+"""The first may need two pages at once for a row, when there is one left: the other one takes that."""
+
+
 @contextmanager
 def full_disk() -> Iterator[None]:
     """The database has no page left, whichever connection asks for one."""
-    _execute("CREATE TABLE filler (data text)")
+    for table in FILLERS:
+        _execute(f"CREATE TABLE {table} (data text)")
     (pages,) = _execute("PRAGMA page_count")
 
     def limit(connection: Any, **_: Any) -> None:
@@ -43,12 +49,14 @@ def full_disk() -> Iterator[None]:
     connection_created.connect(limit)
     connection.close()
     try:
-        until_full(lambda: _execute("INSERT INTO filler VALUES (%s)", "x" * 3000))
+        for table in FILLERS:
+            until_full(partial(_execute, f"INSERT INTO {table} VALUES (%s)", "x" * 3000))
         yield
     finally:
         connection_created.disconnect(limit)
         connection.close()
-        _execute("DROP TABLE filler")
+        for table in FILLERS:
+            _execute(f"DROP TABLE {table}")
 
 
 def _execute(statement: str, *values: str) -> Any:
