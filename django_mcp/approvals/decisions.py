@@ -122,7 +122,7 @@ def approve(
         raise ValueError(msg)
     fields = {"expires": timezone.now() + datetime.timedelta(seconds=settings.APPROVAL_GRANT_TTL)}
     with database.atomic():
-        _reload_approver(by, approval.server)  # first: nobody else may withdraw it either
+        _reload_approver(by, approval.server)  # before a reason is looked for, which withdraws it
         why = find_withdrawal_reason(approval)
         if approval.state == State.PENDING and why:
             approval_requests.expire(approval, why)

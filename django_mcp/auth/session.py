@@ -69,7 +69,7 @@ setting_changed.connect(_forget, dispatch_uid="django_mcp.auth.origins")
 
 
 class _Login:
-    """What a caller's session was when it called.
+    """The session of a caller at the time of its call.
 
     An object, so that the key, which is the credential, is neither in the principal's text nor among its values.
     """

@@ -42,7 +42,7 @@ def clear_after_fork(table: T) -> T:
 
 
 class FreshLock:
-    """A lock that is free in a forked process, where nobody would release it: its holder is a thread of the parent.
+    """A lock that is free in a forked process. A thread of the parent may hold it, which nobody would release there.
 
     Args:
         make: returns the lock, such as ``threading.RLock``.

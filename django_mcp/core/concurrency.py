@@ -31,6 +31,7 @@ from django.utils.module_loading import import_string
 from django_mcp.conf import settings
 from django_mcp.core.after_fork import clear_after_fork, reset_after_fork
 from django_mcp.core.database import (
+    IDLE_SECONDS,
     end_open_transactions,
     give_back,
     is_temporary,
@@ -354,7 +355,7 @@ class Pool:
             return threading.current_thread() in self._threads
 
     def _work(self) -> None:
-        idle_since, looked_at, had_error = time.monotonic(), 0.0, attrgetter("errors_occurred")
+        asked_at, looked_at, had_error = time.monotonic(), 0.0, attrgetter("errors_occurred")
         known: Sequence[BaseDatabaseWrapper] = ()
         pooled = pooled_aliases()
         while (job := self._jobs.get()) is not None or self._is_open():
@@ -365,8 +366,10 @@ class Pool:
             try:
                 try:
                     if not known or started - looked_at > CONNECTION_CHECK_SECONDS or any(map(had_error, known)):
-                        known = refresh_connections(started - idle_since)
+                        # Not the time without a job: jobs that ask nothing would keep a dead connection.
+                        known = refresh_connections(started - asked_at)
                         looked_at = started
+                        asked_at = started if started - asked_at > IDLE_SECONDS else asked_at
                     around = context.get(AROUND_JOBS)
                     value = context.run(function) if around is None else context.run(around, function)
                 except BaseException as error:  # noqa: BLE001 - raised in the caller
@@ -385,7 +388,6 @@ class Pool:
                 known = ()
                 with suppress(BaseException):
                     logger.exception("a worker thread failed outside of its jobs; it continues")
-            idle_since = time.monotonic()
             # Keep nothing of this job alive until the next one.
             del job, function, context, future, mailbox
             value = None

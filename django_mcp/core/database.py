@@ -41,18 +41,22 @@ T = TypeVar("T")
 logger = logging.getLogger("django_mcp")
 
 IDLE_SECONDS = 5.0
-"""Idle time after which a thread checks that its connections are still usable."""
+"""Seconds after which a thread asks its connections again whether they are usable."""
 KEEP_SECONDS = 600.0
 """Lifetime of a worker thread's connection if CONN_MAX_AGE is 0, which would otherwise reconnect for each call."""
 
 
-def refresh_connections(idle: float) -> Sequence[BaseDatabaseWrapper]:
-    """Return this thread's connections, after closing those that are broken, too old, or dead after *idle* seconds."""
+def refresh_connections(unasked: float) -> Sequence[BaseDatabaseWrapper]:
+    """Return this thread's connections, after closing those that are broken, too old or dead.
+
+    Args:
+        unasked: seconds since they were last asked whether they are usable.
+    """
     known = connections.all(initialized_only=True)
     for connection in known:
         if connection.connection is None or connection.in_atomic_block:
             continue
-        if connection.errors_occurred or idle > IDLE_SECONDS or _is_old(connection):
+        if connection.errors_occurred or unasked > IDLE_SECONDS or _is_old(connection):
             if _is_old(connection) or not connection.is_usable():
                 connection.close()
             connection.errors_occurred = False

@@ -209,7 +209,7 @@ class _Sender:
                     asked = self._asked
                 try:
                     is_sent = loop.run_until_complete(_send())
-                except BaseException as error:  # noqa: BLE001 - nobody would start another thread
+                except BaseException as error:  # noqa: BLE001 - the thread must not end: no other one is started
                     is_sent = False
                     _outage.begins(error)
                 with self._changed:

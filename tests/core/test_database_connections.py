@@ -115,6 +115,30 @@ def test_a_worker_whose_connection_broke_has_a_new_one_for_the_next_job(
     assert found is not lost
 
 
+def test_a_worker_that_is_busy_without_the_database_notices_that_its_connection_died(
+    clock: Clock, make_database: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_database(CONN_MAX_AGE=None)
+    pool = Pool(1)
+
+    def die() -> Any:
+        database = connections[ALIAS]
+        used = ask(database)
+        monkeypatch.setattr(database, "is_usable", lambda: False)
+        return used
+
+    async def main() -> tuple[Any, Any]:
+        before = await pool.sync(die)
+        for _ in range(int(IDLE_SECONDS)):
+            clock.now += 1.1
+            await pool.sync(lambda: None)
+        return before, await pool.sync(lambda: ask(connections[ALIAS]))
+
+    lost, found = asyncio.run(main())
+    pool.close()
+    assert found is not lost
+
+
 def test_async_code_whose_connection_broke_has_a_new_one_after_its_first_error(
     make_database: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

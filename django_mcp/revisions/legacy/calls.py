@@ -81,7 +81,7 @@ def store_questions(
 def end_call(call: Call, messages: Sequence[bytes]) -> list[int]:
     """Add the last messages to the call's stream and delete open questions; return the ids."""
     with database.atomic():
-        # The row first, which whoever asks locks: a question that is being asked is committed before it is deleted.
+        # The row first. A question is asked under its lock, so one that is being asked is committed, and then deleted.
         Call.objects.filter(pk=call.pk).update(status=Call.Status.ENDED)
         call.questions.all().delete()
         said = [(topic(call), message.decode()) for message in messages]
