@@ -9,7 +9,7 @@ from benchmarks.soak.ledger import Entry, Ledger, Outcome, Rows, excuse
 Logged = Mapping[tuple[str, str, str], int]
 """How many rows the log has of a tool, an id and an outcome."""
 
-LONGEST_DETAIL = 200
+LONGEST_DETAIL = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,8 @@ class Problem:
         entry = self.entry
         detail = (self.detail or entry.detail)[:LONGEST_DETAIL]
         where = ",".join(map(str, entry.ports))
-        return f"{self.what}: {entry.kind} {entry.uid} at {where}, {entry.outcome}: {detail}"
+        took = f"within {entry.ended - entry.began:.2f} s"
+        return f"{self.what}: {entry.kind} {entry.uid} at {where}, {entry.outcome} {took}: {detail}"
 
 
 def unanswered(ledger: Ledger) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from benchmarks.measurement import quantile
 from benchmarks.soak.faults import Recovery
 from benchmarks.soak.judging import Problem, Undecided
-from benchmarks.soak.ledger import Entry, Ledger, Outcome, excuse
+from benchmarks.soak.ledger import Entry, Fault, Ledger, Outcome, excuse
 from benchmarks.soak.samples import BOUNDS, Series
 
 MAX_SHOWN = 25
@@ -122,12 +122,14 @@ def leftovers(found: Mapping[str, Undecided]) -> str:
     return f"Calls that write and were not answered: {'; '.join(parts)}."
 
 
-def complaints(problems: Sequence[Problem], others: Sequence[str]) -> Iterator[str]:
-    """What must not be, by its kind, and the first few in full."""
+def complaints(problems: Sequence[Problem], others: Sequence[str], faults: Sequence[Fault] = ()) -> Iterator[str]:
+    """What must not be, by its kind, and the first few in full, with the last fault before each."""
     for what, count in Counter(problem.what for problem in problems).most_common():
         yield f"FAILED {what}: {count:,}"
     for problem in problems[:MAX_SHOWN]:
-        yield f"  {problem}"
+        before = [fault for fault in faults if fault.began <= problem.entry.ended]
+        since = f", {problem.entry.ended - before[-1].began:.1f} s after: {before[-1].name}" if before else ""
+        yield f"  {problem}{since}"
     if len(problems) > MAX_SHOWN:
         yield f"  and {len(problems) - MAX_SHOWN:,} more"
     yield from (f"FAILED {other}" for other in others)

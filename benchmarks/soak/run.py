@@ -162,6 +162,6 @@ def soaked(options: Options, say: Say) -> tuple[str, bool]:
         f"Rows: {sum(found.rows.values()):,}. Calls in the log: {sum(found.logged.values()):,}.",
         report.PROMISES,
         "\n".join(["What the workers wrote:", *(f"{count:>6}  {line}" for count, line in lines)]),
-        "\n".join(report.complaints(problems, others)) or "All was well.",
+        "\n".join(report.complaints(problems, others, ledger.faults)) or "All was well.",
     ]
     return "\n\n".join(parts), not problems and not others

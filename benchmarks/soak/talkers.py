@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -32,6 +33,8 @@ SLOW = 3.0
 """Seconds that a call takes which is given up."""
 GIVES_UP_AFTER = 0.3
 """Seconds after which its client gives it up: it has begun, and is far from its end."""
+LONGEST_TRY = 60
+"""Characters that are kept of what a decision was told."""
 
 
 class Talker:
@@ -188,34 +191,41 @@ class Talker:
         """A call that waits until a person has decided at another worker; who waits in vain sends it again."""
         attempt = self._attempt("modern call that is approved", "write_approved")
         params = call_of("write_approved", {"uid": attempt.uid})
+        tries: list[str] = []
 
         async def work() -> Verdict:
-            calling = asyncio.ensure_future(self._modern.request(attempt.ports[0], "tools/call", params))
+            # Until it is answered, not until its stream begins, which it does while it waits.
+            calling = asyncio.ensure_future(self._written(attempt, params))
             try:
-                decided = await self._decide(attempt, calling)
-                outcome, detail = await verdict_on(await calling, says(f"wrote {attempt.uid}"))
+                decided = await self._decide(attempt, calling, tries)
+                outcome, detail = await calling
             finally:
                 calling.cancel()
             if outcome is Outcome.TOLD and decided and "approv" in detail:
                 attempt.ports.append(self._soak.workers.next())
                 attempt.repeated = True
-                reply = await self._modern.request(attempt.ports[-1], "tools/call", params)
-                return await verdict_on(reply, says(f"wrote {attempt.uid}"))
-            return outcome, detail
+                return await self._written(attempt, params)
+            return outcome, detail if outcome is Outcome.OK else f"{detail} ({', '.join(tries)})"
 
         await attempt.run(work())
 
-    async def _decide(self, attempt: Attempt, calling: "asyncio.Future[Any]") -> bool:
-        """Approve, as soon as there is something to approve; whether that was done."""
+    async def _written(self, attempt: Attempt, params: Message) -> Verdict:
+        reply = await self._modern.request(attempt.ports[-1], "tools/call", params)
+        return await verdict_on(reply, says(f"wrote {attempt.uid}"))
+
+    async def _decide(self, attempt: Attempt, calling: "asyncio.Future[Any]", tries: list[str]) -> bool:
+        """Approve, as soon as there is something to approve; whether that was done, and in *tries* what was said."""
         while not calling.done():
+            port = self._soak.workers.another(attempt.ports[0])
+            began = time.monotonic()
             try:
-                port = self._soak.workers.another(attempt.ports[0])
                 reply = await self._modern.request(port, "tools/call", call_of("decide", {"uid": attempt.uid}))
-                outcome, _ = await verdict_on(reply, says("decided"))
+                outcome, detail = await verdict_on(reply, says("decided"))
                 if outcome is Outcome.OK:
                     return True
-            except Broken:
-                pass
+            except Broken as error:
+                detail = str(error)
+            tries.append(f"{port} after {time.monotonic() - began:.2f} s: {detail[:LONGEST_TRY]}")
             await asyncio.sleep(AGAIN_AFTER)
         return False
 
