@@ -34,6 +34,13 @@ class ByWord(forms.Form):
     tags = forms.ModelMultipleChoiceField(Tag.objects.all(), to_field_name="word")
 
 
+class OfTag(forms.Form):
+    called = forms.CharField()
+
+    def __init__(self, *args: Any, tag: Tag, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+
+
 class Everybody(ModelResource):
     def has_view_permission(self, ctx: Any, obj: Any = None) -> bool:
         return True
@@ -87,6 +94,12 @@ FORMS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
         Renaming,
         {"form_kwargs": lambda ctx: {"instance": Tag.objects.get(word=SEA)}},
         {"called": "lake"},
+    ),
+    "parent of a form": (OfTag, {"parents": {"tag": Tag}}, {"tag": SEA, "called": "lake"}),
+    "parent of a set": (
+        forms.formset_factory(OfTag),
+        {"parents": {"tag": Tag}, "argument": "all"},
+        {"tag": SEA, "all": [{"called": "lake"}]},
     ),
     "choice of a form": (About, {}, {"tag": SEA}),
     "choices by a column": (ByWord, {}, {"tags": [SEA]}),
