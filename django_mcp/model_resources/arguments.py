@@ -260,8 +260,8 @@ def registered_resource(model: Any, server: MCPServer, label: str) -> BoundResou
             "see are unknown. Register it with a ModelResource or, for an argument, use Annotated[…, ModelArgument(…)]."
         )
         raise ImproperlyConfigured(msg)
-    if not bound.is_sound:
-        problems = " ".join(problem.msg for problem in bound.problems or ())
+    if bound.problems:  # None before the declaration is checked, after which tools are bound again
+        problems = " ".join(problem.msg for problem in bound.problems)
         msg = f"{label}: the ModelResource of {model._meta.label} has errors. {problems}"  # noqa: SLF001
         raise ImproperlyConfigured(msg)
     return bound

@@ -836,10 +836,12 @@ def test_the_pages_on_models_do_what_they_say(site: Site) -> None:
     site.append("library/prices.py", prices)
     told = json.loads(site.migrate(ANN_SHOPS, check=True))
     assert "library://offer/persuasion" in [each["params"].get("uri") for each in told]
-    row, text, found, groups, schema, listed, tools, orders, ordered, mine, group = site.requests(
+    row, text, found, cheap, dear, groups, schema, listed, tools, orders, ordered, mine, group = site.requests(
         ("resources/read", {"uri": "library://offer/emma"}),
         ("resources/read", {"uri": "library://offer/emma/description"}),
         call("search_offers", query="carl", price__lte=5, order_by="-price"),
+        call("search_offers", cheap=True),
+        call("search_offers", cheap=False),
         call("aggregate_offers", measures=["count", "max_price"], by=["seller__name"]),
         ("resources/read", {"uri": "schema://library/offer"}),
         ("resources/list", {}),
@@ -857,6 +859,7 @@ def test_the_pages_on_models_do_what_they_say(site: Site) -> None:
         "text": "Torn.",
     }
     assert [each["title"] for each in data(found)["rows"]] == ["Emma", "Persuasion"]
+    assert [len(data(answer)["rows"]) for answer in (cheap, dear)] == [2, 0]
     assert data(groups)["groups"][0]["count"] == 2
     assert "0123" not in str([row, schema, listed])
     assert {"library://offer", "library://offer/emma"} <= {each["uri"] for each in listed["result"]["resources"]}
