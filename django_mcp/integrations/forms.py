@@ -313,6 +313,10 @@ def _permission(model: type[Model], verb: str) -> str:
     return f"{options.app_label}.{get_permission_codename(ACTIONS[verb], options)}"
 
 
+OF_FORMS = inspect.signature(forms.BaseModelForm).parameters.keys()
+"""Names of the keyword arguments of Django's own form classes."""
+
+
 class FormParents:
     """The rows that a form belongs to, which callers name.
 
@@ -339,6 +343,9 @@ class FormParents:
             model = typing.get_args(annotation)[0] if is_marked else annotation
             if not (isinstance(name, str) and name.isidentifier()):
                 msg = f"{label}: parents: {name!r} cannot be the name of a keyword argument."
+                raise ImproperlyConfigured(msg)
+            if name in OF_FORMS:
+                msg = f"{label}: parents: {name!r} is an argument of every form; choose another name."
                 raise ImproperlyConfigured(msg)
             if not (isinstance(model, type) and issubclass(model, Model)) or model._meta.abstract:  # noqa: SLF001
                 msg = f"{label}: parents: {name!r} must be a model, not {model!r}."
@@ -444,7 +451,7 @@ class DeclaredForm:
         self._parents = None if parents is None else FormParents(parents, self._label)
         models_ = {} if self._parents is None else self._parents.models
         self._source: FormSource | FormSetSource = (
-            FormSetSource(form_class, form_kwargs, max_file_bytes, argument, self._label, has_parents=bool(models_))
+            FormSetSource(form_class, form_kwargs, max_file_bytes, argument, self._label, parents=models_)
             if self._is_set
             else FormSource(form_class, form_kwargs, max_file_bytes, self._label, changes=changes, parents=models_)
         )

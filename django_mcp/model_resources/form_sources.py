@@ -171,7 +171,7 @@ class FormSource:
             form = unbound_form(
                 self._class, self._label, self._of_view, has_arguments=has_arguments, has_row=self.changes
             )
-        self._fix_parents(form)
+        fix_parents(form, self._parents, self._rows, self._label)
         choices = self._choices[server] = row_choices(form, server)
         schema = form_schema(form, editable_fields(form), self.most_bytes, lookup_columns(choices))
         if self.changes and self.model is not None:
@@ -246,23 +246,8 @@ class FormSource:
             options["instance"] = obj
         with _asking_managers():
             form: forms.BaseForm = _made(partial(self._class, data=data, files=Data()), options, self._of_view)
-        self._fix_parents(form)
+        fix_parents(form, self._parents, self._rows, self._label)
         return form
-
-    def _fix_parents(self, form: Any) -> None:
-        """Give the fields that are called like a parent its row, as many forms have them, hidden."""
-        for name, model in self._parents.items():
-            if (field := form.fields.get(name)) is None:
-                continue
-            is_many = isinstance(field, forms.ModelMultipleChoiceField)
-            is_row = isinstance(field, forms.ModelChoiceField) and not is_many
-            if is_row and field.queryset is not None:
-                is_row = field.queryset.model._meta.concrete_model is model._meta.concrete_model  # noqa: SLF001
-            if is_many or not (is_row or field.widget.is_hidden):
-                msg = f"{self._label}: {name!r} is a parent and also a field of the form; rename one of them."
-                raise ImproperlyConfigured(msg)
-            row = self._rows.get(name)
-            fix_value(field, row if is_row or row is None else row.pk)
 
     def validate_form(
         self, ctx: Context, form: Any, given: Mapping[str, Any], *, about: About = about_argument, of_call: bool = True
@@ -374,6 +359,26 @@ def _made(form_class: Callable[..., Any], options: Mapping[str, Any], usual: Col
     return _made(form_class, {name: option for name, option in options.items() if name not in own}, usual)
 
 
+def fix_parents(form: Any, parents: Mapping[str, type[Model]], rows: Mapping[str, Any], label: str) -> None:
+    """Give the fields that are named like a parent its row. Many forms have them, hidden.
+
+    Raises:
+        ImproperlyConfigured: such a field is for something else.
+    """
+    for name, model in parents.items():
+        if (field := form.fields.get(name)) is None:
+            continue
+        is_many = isinstance(field, forms.ModelMultipleChoiceField)
+        is_row = isinstance(field, forms.ModelChoiceField) and not is_many
+        if is_row and field.queryset is not None:
+            is_row = field.queryset.model._meta.concrete_model is model._meta.concrete_model  # noqa: SLF001
+        if is_many or not (is_row or field.widget.is_hidden):
+            msg = f"{label}: {name!r} is a parent and also a field of the form; rename one of them."
+            raise ImproperlyConfigured(msg)
+        row = rows.get(name)
+        fix_value(field, row if is_row or row is None else row.pk)
+
+
 def unbound_form(
     form_class: Any, label: str, given: Mapping[str, Any], *, has_arguments: bool, has_row: bool = False
 ) -> Any:
@@ -455,7 +460,7 @@ class FormSetSource:
         most_bytes: maximum size of a file.
         argument: name of the array; by default derived from the model or form.
         label: names the tool in configuration errors.
-        has_parents: callers name rows for each form.
+        parents: models of the rows that callers name for each form.
 
     Attributes:
         model: the parent model of an inline formset, or None.
@@ -469,10 +474,10 @@ class FormSetSource:
         argument: str | None,
         label: str,
         *,
-        has_parents: bool = False,
+        parents: Mapping[str, type[Model]] = NOTHING,
     ) -> None:
         self._class, self._kwargs, self._most_bytes = formset_class, form_kwargs, most_bytes
-        self._has_parents = has_parents
+        self._parents, self._rows = parents, NOTHING
         self._is_inline = issubclass(formset_class, forms.BaseInlineFormSet)
         self.model = formset_class.fk.remote_field.model if self._is_inline else None
         self.argument = argument or _plural(formset_class)
@@ -482,15 +487,16 @@ class FormSetSource:
         most = formset_class.max_num if formset_class.validate_max else formset_class.absolute_max
         self._most = min(most, MAX_VALUES)
 
-    def of_call(self, form_kwargs: Callable[[Context], Mapping[str, Any]], rows: Mapping[str, Any]) -> Self:  # noqa: ARG002
+    def of_call(self, form_kwargs: Callable[[Context], Mapping[str, Any]], rows: Mapping[str, Any]) -> Self:
         made = copy(self)
-        made._kwargs = form_kwargs  # noqa: SLF001 - of this class
+        made._kwargs, made._rows = form_kwargs, rows  # noqa: SLF001 - of this class
         return made
 
     def schema(self, server: Any) -> dict[str, Any]:
         prefix = {"prefix": f"{self._class.get_default_prefix()}-0"}
-        has_arguments = self._kwargs is not None or self._has_parents
+        has_arguments = self._kwargs is not None or bool(self._parents)
         form = unbound_form(self._class.form, self._label, prefix, has_arguments=has_arguments)
+        fix_parents(form, self._parents, self._rows, self._label)
         self._class().add_fields(form, None)
         choices = self._choices[server] = row_choices(form, server)
         item = form_schema(form, self.field_names(form), self._most_bytes, lookup_columns(choices))
@@ -551,7 +557,10 @@ class FormSetSource:
         options: dict[str, Any] = {} if obj is None else {"instance": obj}
         if self._kwargs is not None:
             options["form_kwargs"] = dict(self._kwargs(ctx))
-        return self._class(data=data, files=Data(), prefix=prefix, **options)
+        formset = self._class(data=data, files=Data(), prefix=prefix, **options)
+        for form in formset.forms:
+            fix_parents(form, self._parents, self._rows, self._label)
+        return formset
 
     def _filled(self, ctx: Context, items: Sequence[Mapping[str, Any]], obj: Any) -> Any:
         formset, access = self._made(ctx, items, obj), RowAccess(ctx)

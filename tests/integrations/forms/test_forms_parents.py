@@ -298,6 +298,10 @@ def test_a_field_of_the_parents_name_has_its_row(
     assert books[2].author_id == anna, "the argument, not what the row had"
 
 
+def saved(ctx: Any, formset: Any) -> str:
+    return " / ".join(form.save() for form in formset.forms)
+
+
 def test_each_form_of_a_set_gets_the_row(server: MCPServer, ann: Reader, authors: Mapping[str, Author]) -> None:
     notes = forms.formset_factory(NoteForm)
     form_tool(
@@ -305,13 +309,19 @@ def test_each_form_of_a_set_gets_the_row(server: MCPServer, ann: Reader, authors
         name="notes",
         argument="notes",
         parents={"author": Author},
-        handle=lambda ctx, formset: " / ".join(form.save() for form in formset.forms),
+        handle=saved,
         server=server,
     )
     assert ann.call("notes", author=authors["Anna"].pk, notes=[{"text": "a"}, {"text": "b"}]).text == (
         "Anna Berg: a / Anna Berg: b"
     )
     assert ann.problem("notes", author=authors["Carl"].pk, notes=[{"text": "a"}]).startswith("No author with")
+    hidden = forms.formset_factory(WithHidden)
+    form_tool(hidden, name="hidden", argument="all", parents={"author": Author}, handle=saved, server=server)
+    (tool,) = [tool for tool in ann.list("tools/list") if tool["name"] == "hidden"]
+    given = tool["inputSchema"]["properties"]["all"]["items"]
+    assert [*given["properties"]] == ["text"]
+    assert ann.call("hidden", author=authors["Anna"].pk, all=[{"text": "a"}]).text == "Anna Berg: a"
     inline = forms.inlineformset_factory(Book, Review, fields=("text",))
     form_tool(
         inline,
@@ -390,6 +400,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (NoteForm, {"parents": {}}, "parents must be a dict of models"),
     (NoteForm, {"parents": Author}, "parents must be a dict of models"),
     (NoteForm, {"parents": {"the author": Author}}, "'the author' cannot be the name of a keyword argument"),
+    (NoteForm, {"parents": {"instance": Author}}, "'instance' is an argument of every form"),
     (NoteForm, {"parents": {"author": "library.Author"}}, "'author' must be a model, not 'library.Author'"),
     (NoteForm, {"parents": {"author": list[Author]}}, "'author' must be a model"),
     (NoteForm, {"parents": {"author": Tag}}, "library.Tag is not registered"),
