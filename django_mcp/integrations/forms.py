@@ -679,7 +679,7 @@ class DeclaredForm:
             call, form = self._filled(ctx, keywords["given"])
             shown = self._preview_of(ctx, form, call)
             belongs = [
-                {"field": name, "label": pretty_name(name), "after": _links(ctx, [row])[0]}
+                {"field": name, "label": pretty_name(name), "after": _links(ctx, [row])[0], "parent": True}
                 for name, row in call.parents.items()
             ]
             if shown["verb"] == "update":

@@ -400,7 +400,10 @@ def unbound_form(
             raise
         except Exception as error:
             if not has_arguments and not (has_row and _takes_row(form_class, given)):
-                msg = f"{label}: the form cannot be created without arguments ({error!r}); pass them with form_kwargs."
+                msg = (
+                    f"{label}: the form cannot be created without arguments ({error!r}); pass them with form_kwargs, "
+                    "or with parents if callers name them."
+                )
                 raise ImproperlyConfigured(msg) from error
         else:
             if executed:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import pytest
 from django import forms
+from django.apps import apps
 from django.contrib.auth.models import User
 from django.core.exceptions import ImproperlyConfigured
 
@@ -449,3 +450,17 @@ def test_an_endpoint_without_the_parents_model_does_not_offer_the_form(
     problem = str(other.tools["work"].find_failure())  # type: ignore[attr-defined] # a LateTool; what E029 shows
     assert "library.Author is registered at" in problem
     assert "does not select it" in problem
+
+
+def test_a_form_declared_at_the_start_may_come_before_the_model_of_its_parent(
+    server: MCPServer, people: Mapping[str, User], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apps, "ready", False)
+    of_author(server)
+    monkeypatch.setattr(apps, "ready", True)
+    problem = str(server.tools["work"].find_failure())  # type: ignore[attr-defined] # a LateTool; what E029 shows
+    assert "library.Author is not registered" in problem
+    register(Author, type("Authors", (ModelResource,), {"fields": ["name"]}), server=server)
+    anna = Author.objects.create(name="Anna Berg")
+    called = MCPClient(people["ann"], server=server).call("work", author=anna.pk, text="Hello")
+    assert called.text == "Anna Berg: Hello"
