@@ -159,7 +159,9 @@ async def preview_of(context: Context, tool: Tool, keywords: dict[str, Any]) -> 
 
 
 def state_shown(value: Any) -> Any:
-    """Return what a preview of the package tells of the present state: values before a change, and rows that go along.
+    """Return what a preview of the package tells of the present state.
+
+    That is values before a change, rows that go along, and the rows that a form belongs to.
 
     What follows from the arguments is bound by their digest. Labels depend on the language, and values that functions
     of the site compute may depend on the time. None for previews that tell nothing of it.
@@ -170,9 +172,15 @@ def state_shown(value: Any) -> Any:
             also = value.get("also")
             counts = [entry.get("count") if isinstance(entry, dict) else entry for entry in also] if also else also
             return {"changes": told, "also": counts, "rows": value.get("also_digest")}
+        case {"changes": list() as changes} if any(map(_is_parent, changes)):
+            return {"parents": [change["after"] for change in changes if _is_parent(change)]}
         case {"text": str()}:  # too long for its structure
             return value
     return None
+
+
+def _is_parent(change: Any) -> bool:
+    return isinstance(change, dict) and bool(change.get("parent"))
 
 
 def _before(change: Any) -> Any:

@@ -1,7 +1,7 @@
 """Functions generated from declarations, with signatures and annotations."""
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, WithJsonSchema
@@ -54,6 +54,17 @@ def _annotation(parameter: Parameter) -> Any:
     if parameter.description is None:
         return parameter.annotation
     return Annotated[parameter.annotation, Field(description=parameter.description)]
+
+
+def taken_by(call: Callable[..., Any], values: Mapping[str, Any], *, after: int = 1) -> dict[str, Any]:
+    """Return those of *values* that a function of the site takes by name, besides its first parameters."""
+    if not values:  # some callables have no signature
+        return {}
+    parameters = list(inspect.signature(call).parameters.values())[after:]
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return dict(values)
+    names = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL}
+    return {name: value for name, value in values.items() if name in names}
 
 
 def shaped(schema: dict[str, Any]) -> Any:

@@ -5,7 +5,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any, TypeVar, overload
+from typing import Annotated, Any, TypeVar, overload
 
 from django import forms
 from django.contrib.auth import get_permission_codename
@@ -27,8 +27,9 @@ from django_mcp.core.permissions import Right, right
 from django_mcp.core.request import require_same
 from django_mcp.core.server import Where
 from django_mcp.core.signals import primitive_added
-from django_mcp.core.signatures import GIVEN, function
+from django_mcp.core.signatures import GIVEN, function, taken_by
 from django_mcp.model_resources.access import RowAccess, reload_for_update
+from django_mcp.model_resources.arguments import Argument, ModelArgument
 from django_mcp.model_resources.bound_resource import rules_at
 from django_mcp.model_resources.form_app import FormApp
 from django_mcp.model_resources.form_choices import RowLookup, visible_value
@@ -58,7 +59,7 @@ from django_mcp.model_resources.writes import (
     translate_database_errors,
 )
 from django_mcp.primitives.base import Primitive, ToolError, check_options, phrase
-from django_mcp.primitives.function import EMPTY, underlying
+from django_mcp.primitives.function import EMPTY, Parameter, underlying
 from django_mcp.primitives.markers import MAX_BYTES
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.schema import ArgumentError
@@ -168,8 +169,8 @@ def _plain(form: Any, name: str) -> Any:
     return value.name if isinstance(value, UploadedFile) else to_json_value(value)
 
 
-Handle = Callable[[Context, Any], Any]
-Kwargs = Callable[[Context], Mapping[str, Any]]
+Handle = Callable[..., Any]
+Kwargs = Callable[..., Mapping[str, Any]]
 
 
 @overload
@@ -182,9 +183,10 @@ def form_tool(
     handle: Handle | str | None = None,
     result: Handle | None = None,
     form_kwargs: Kwargs | None = None,
-    instance: Callable[[Context], Any] | None = None,
+    parents: Mapping[str, Any] | None = None,
+    instance: Callable[..., Any] | None = None,
     lookup: str | None = None,
-    queryset: Callable[[Context], Any] | None = None,
+    queryset: Callable[..., Any] | None = None,
     argument: str | None = None,
     max_file_bytes: int = MAX_BYTES,
     app: bool | str = False,
@@ -200,9 +202,10 @@ def form_tool(
     handle: Handle | str | None = None,
     result: Handle | None = None,
     form_kwargs: Kwargs | None = None,
-    instance: Callable[[Context], Any] | None = None,
+    parents: Mapping[str, Any] | None = None,
+    instance: Callable[..., Any] | None = None,
     lookup: str | None = None,
-    queryset: Callable[[Context], Any] | None = None,
+    queryset: Callable[..., Any] | None = None,
     argument: str | None = None,
     max_file_bytes: int = MAX_BYTES,
     app: bool | str = False,
@@ -228,10 +231,16 @@ def form_tool(form_class: Any = None, /, *, server: Where = None, **options: Any
             output schema.
         form_kwargs: ``form_kwargs(ctx)`` returns additional arguments of the form class, such as ``{"user":
             ctx.user}``; for a formset, of each form. An ``instance`` among them is a new object with initial values.
+        parents: rows that the form belongs to, which callers name with further arguments and the class takes as keyword
+            arguments: ``{"project": Project}``. Callers name them as in tools that take a model, among the rows that
+            its ModelResource lets them view, or with ``Annotated[Project, ModelArgument(…)]``. ``handle``,
+            ``form_kwargs``, ``instance`` and ``queryset`` get those that they take by name, after their own parameters.
+            If ``form_kwargs`` takes one, the class gets only what it returns. A field with the name of a parent has its
+            row.
         instance: ``instance(ctx)`` returns the row to change.
         lookup: unique field, such as ``"pk"``, with which callers select the row to change.
         queryset: ``queryset(ctx)`` returns the rows for ``lookup``. Default: the rows that the model's ModelResource at
-            the endpoint lets the caller view.
+            the endpoint lets the caller view, and whose foreign keys lead to the parents of the same names.
         argument: name of a formset's array argument. Default: from the model or the form.
         max_file_bytes: maximum size of a file in bytes.
         app: True to show the form in clients with MCP Apps: their models call a second tool, named like the form's with
@@ -304,6 +313,113 @@ def _permission(model: type[Model], verb: str) -> str:
     return f"{options.app_label}.{get_permission_codename(ACTIONS[verb], options)}"
 
 
+OF_FORMS = inspect.signature(forms.BaseModelForm).parameters.keys()
+"""Names of the keyword arguments of Django's own form classes."""
+
+
+class FormParents:
+    """The rows that a form belongs to, which callers name.
+
+    Args:
+        declared: models by the names of their arguments, possibly annotated with a ``ModelArgument``.
+        label: names the tool in configuration errors.
+
+    Attributes:
+        models: the models by name.
+        calls_site: True if a function of the site selects rows.
+
+    Raises:
+        ImproperlyConfigured: the declaration is no such mapping.
+    """
+
+    def __init__(self, declared: Any, label: str) -> None:
+        if not isinstance(declared, Mapping) or not declared:
+            msg = f'{label}: parents must be a dict of models, such as {{"project": Project}}, not {declared!r}.'
+            raise ImproperlyConfigured(msg)
+        self._declared, self._label, self.models = dict(declared), label, {}
+        for name, annotation in declared.items():
+            origin: Any = typing.get_origin(annotation)
+            is_marked = origin is Annotated
+            model = typing.get_args(annotation)[0] if is_marked else annotation
+            if not (isinstance(name, str) and name.isidentifier()):
+                msg = f"{label}: parents: {name!r} cannot be the name of a keyword argument."
+                raise ImproperlyConfigured(msg)
+            if name in OF_FORMS:
+                msg = f"{label}: parents: {name!r} is an argument of every form; choose another name."
+                raise ImproperlyConfigured(msg)
+            if not (isinstance(model, type) and issubclass(model, Model)) or model._meta.abstract:  # noqa: SLF001
+                msg = f"{label}: parents: {name!r} must be a model, not {model!r}."
+                raise ImproperlyConfigured(msg)
+            self.models[name] = model
+        marks = [mark for annotation in declared.values() for mark in typing.get_args(annotation)[1:]]
+        self.calls_site = any(isinstance(mark, ModelArgument) for mark in marks)
+        self._arguments: dict[Any, dict[str, Argument]] = {}
+
+    def _arguments_at(self, server: Any) -> dict[str, Argument]:
+        if server not in self._arguments:
+            self.schemas(server)
+        return self._arguments[server]
+
+    def schemas(self, server: Any) -> dict[str, dict[str, Any]]:
+        """Return the JSON Schemas of the arguments at an endpoint.
+
+        Raises:
+            ImproperlyConfigured: a model is neither registered there nor has a ``ModelArgument``.
+        """
+        arguments = self._arguments[server] = {
+            name: Argument(Parameter(name, annotation, EMPTY, None), server, self._label)
+            for name, annotation in self._declared.items()
+        }
+        return {name: argument.schema for name, argument in arguments.items()}
+
+    def find(self, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the rows that a call names.
+
+        Raises:
+            ToolError: a row does not exist for the caller, or the call was approved for a different one.
+        """
+        access, found = RowAccess(ctx), dict[str, Any]()
+        for name, argument in self._arguments_at(ctx.server).items():
+            found[name] = argument.find(given[name], access, found)
+            require_same(ctx, name, found[name])
+        return found
+
+    def keys_of(self, model: type[Model]) -> list[str]:
+        """Return the foreign keys of a model to the parents, which have their names.
+
+        Raises:
+            ImproperlyConfigured: there is none for one of the parents.
+        """
+        columns = {field.name: field for field in model._meta.concrete_fields}  # noqa: SLF001 - documented API
+        for name, parent in self.models.items():
+            of_key: Any = getattr(columns.get(name), "related_model", None)
+            if of_key is None or of_key._meta.concrete_model is not parent._meta.concrete_model:  # noqa: SLF001
+                msg = (
+                    f"{self._label}: {model.__name__} has no foreign key {name!r} to {parent.__name__}, so the rows to "
+                    f"change of one are unknown; set queryset=lambda ctx, {name}: …."
+                )
+                raise ImproperlyConfigured(msg)
+        return [*self.models]
+
+
+class FormCall(typing.NamedTuple):
+    """The rows and values of one call of a form tool.
+
+    Attributes:
+        source: the form, with its parents.
+        parents: the rows that the form belongs to, by name.
+        obj: the row to change, or None.
+        given: the arguments that are fields of the form.
+        fixed: the other arguments.
+    """
+
+    source: FormSource | FormSetSource
+    parents: Mapping[str, Any]
+    obj: Any
+    given: Mapping[str, Any]
+    fixed: Mapping[str, Any]
+
+
 class DeclaredForm:
     """A form class with the options of ``form_tool``, and the resulting ``tools``."""
 
@@ -315,9 +431,10 @@ class DeclaredForm:
         handle: Handle | str | None = None,
         result: Handle | None = None,
         form_kwargs: Kwargs | None = None,
-        instance: Callable[[Context], Any] | None = None,
+        parents: Mapping[str, Any] | None = None,
+        instance: Callable[..., Any] | None = None,
         lookup: str | None = None,
-        queryset: Callable[[Context], Any] | None = None,
+        queryset: Callable[..., Any] | None = None,
         argument: str | None = None,
         max_file_bytes: int = MAX_BYTES,
         app: bool | str = False,
@@ -331,16 +448,20 @@ class DeclaredForm:
         if not self._is_set and not (isinstance(form_class, type) and issubclass(form_class, forms.BaseForm)):
             raise self._wrong("expected a form class, or a class made by formset_factory")
         changes = instance is not None or lookup is not None
+        self._parents = None if parents is None else FormParents(parents, self._label)
+        models_ = {} if self._parents is None else self._parents.models
         self._source: FormSource | FormSetSource = (
-            FormSetSource(form_class, form_kwargs, max_file_bytes, argument, self._label)
+            FormSetSource(form_class, form_kwargs, max_file_bytes, argument, self._label, parents=models_)
             if self._is_set
-            else FormSource(form_class, form_kwargs, max_file_bytes, self._label, changes=changes)
+            else FormSource(form_class, form_kwargs, max_file_bytes, self._label, changes=changes, parents=models_)
         )
+        self._kwargs = form_kwargs
         self._written = getattr(form_class, "model", None) if self._is_set else self._source.model
         self._changes, self._saves = changes and not self._is_set, handle is None
         self._handle, self._result, self._instance = self._handling(form_class, handle), result, instance
         self._is_saved = handle is None or handle == "save"
         self._check_instance(changes, queryset, lookup)
+        self._check_parents([form_kwargs, instance, queryset], handle, lookup)
         self._lookup = None if lookup is None else self._looking(server, lookup, queryset)
         call = self.function(_returns(result, handle))
         if self._written is not None:
@@ -359,7 +480,9 @@ class DeclaredForm:
         self.tool.waives_permission = self._written is not None and permission is None
         self.tool.rows_of = self._rows_of
         self.tool.check_call = self._preview if is_previewed else None
-        self.tool.is_interactive = any(callable(option) for option in (handle, result, form_kwargs, instance, queryset))
+        site_functions = (handle, result, form_kwargs, instance, queryset)
+        selects = self._parents is not None and self._parents.calls_site
+        self.tool.is_interactive = selects or any(map(callable, site_functions))
         self.tools = [self.tool]
         self._app = self._app_of(app)
         if self._app is not None:
@@ -403,6 +526,28 @@ class DeclaredForm:
             )
         return lambda _, form: getattr(form, method)()
 
+    def _check_parents(self, functions: Sequence[Any], handle: Any, lookup: str | None) -> None:
+        if self._parents is None:
+            return
+        taken = {name for call in functions if call is not None for name in taken_by(call, self._parents.models)}
+        taken |= taken_by(handle, self._parents.models, after=2).keys() if callable(handle) else set()
+        unused = self._parents.models.keys() - taken - self._of_class().keys()
+        if unused:
+            names = ", ".join(sorted(map(repr, unused)))
+            raise self._wrong(f"neither the class nor a function of form_tool takes the parent {names}")
+        if isinstance(self._source, FormSetSource) and self._source.argument in self._parents.models:
+            raise self._wrong(f"{self._source.argument!r} is a parent and also the array of forms; set argument=…")
+        if lookup in self._parents.models:
+            raise self._wrong(f"{lookup!r} is a parent and also the lookup; rename the parent")
+
+    def _of_class(self) -> dict[str, Any]:
+        """Return the parents that the form class gets without ``form_kwargs``."""
+        assert self._parents is not None  # noqa: S101 - asked of forms with parents
+        made = self.form_class.form if self._is_set else self.form_class
+        models_ = self._parents.models
+        of_function = {} if self._kwargs is None else taken_by(self._kwargs, models_)
+        return {name: model for name, model in taken_by(made, models_, after=0).items() if name not in of_function}
+
     def _check_instance(self, changes: bool, queryset: Any, lookup: str | None) -> None:
         model, is_inline = self._source.model, self._is_set and self._source.model is not None
         if changes and model is None:
@@ -419,7 +564,8 @@ class DeclaredForm:
                 f"{model.__name__} is not registered at {server!r}, so the rows that callers may change are "
                 "unknown; register it first, or set queryset=lambda ctx: …"
             )
-        return RowLookup(model, name, queryset, self._label)
+        within = [] if queryset is not None or self._parents is None else self._parents.keys_of(model)
+        return RowLookup(model, name, queryset, self._label, within)
 
     def _app_of(self, app: Any) -> FormApp | None:
         if app is False or app is None:
@@ -451,17 +597,21 @@ class DeclaredForm:
         """Return the JSON Schema of the arguments that fill in the page: those of the tool, which are optional."""
         schema = self.schema(server)
         shown = {name: part for name, part in schema["properties"].items() if not _is_secret_or_file(part)}
-        required = {} if self._lookup is None else {"required": [self._lookup.name]}
+        names = [*self._fixed({})]
+        required = {"required": names} if names else {}
         return {"type": "object", "properties": shown, "additionalProperties": False, **required}
 
     def schema(self, server: Any) -> dict[str, Any]:
         """Return the JSON Schema of the arguments at an endpoint. Creates the form, which may query the database."""
         schema = self._source.schema(server)
-        if self._lookup is None:
-            return schema
-        if self._lookup.name in schema["properties"]:
-            raise self._wrong(f"lookup {self._lookup.name!r} is also a field of the form; use lookup='pk'")
-        return add_lookup_argument(schema, self._lookup.name, self._lookup.schema)
+        if self._lookup is not None:
+            if self._lookup.name in schema["properties"]:
+                raise self._wrong(f"lookup {self._lookup.name!r} is also a field of the form; use lookup='pk'")
+            schema = add_lookup_argument(schema, self._lookup.name, self._lookup.schema)
+        if self._parents is not None:
+            for name, described in reversed(self._parents.schemas(server).items()):
+                schema = add_lookup_argument(schema, name, described)
+        return schema
 
     def function(self, returns: Any = EMPTY) -> Callable[..., Any]:
         call = function(self._run, self._name(self.form_class), [], self, returns)
@@ -493,11 +643,11 @@ class DeclaredForm:
     # A call
 
     def _run(self, ctx: Context, keywords: dict[str, Any]) -> Any:
-        given = dict(keywords["given"])  # a copy: the lookup argument is removed from it below
         with self._database(), translate_database_errors(self._label):
-            obj, form = self._filled(ctx, given)
+            call, form = self._filled(ctx, keywords["given"])
+            obj = call.obj
             is_change = not self._is_set and self._written is not None and not _is_new(form)
-            done = self._handle(ctx, form)
+            done = self._handle(ctx, form, **taken_by(self._handle, call.parents, after=2))
             if self._written is not None:
                 written: list[Any] = self._source.forms(form) if self._is_saved else []
                 for name in written:
@@ -525,65 +675,99 @@ class DeclaredForm:
             add_log_entry(ctx, form.instance, ADDED, form)
 
     def _preview(self, ctx: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
-        given = dict(keywords["given"])  # a copy: the lookup argument is removed from it below
         with self._database(), translate_database_errors(self._label):
-            _, form = self._filled(ctx, given)
-            filled = self._source.form_values(form, given)
-            if self._written is None:
-                return form_preview(ctx, "submit", form_verbose_name(self.form_class), filled)
-            options = self._written._meta  # noqa: SLF001 - Django's documented API
-            if self._is_set or _is_new(form):
-                name = options.verbose_name_plural if self._is_set else options.verbose_name
-                return form_preview(ctx, "create", str(name), filled)
-            shown = form_preview(ctx, "update", f"{options.verbose_name} {form.instance.pk}", filled)
-            if (bound := ctx.server.model_resources.get(self._written)) is not None:
-                shown["changes"] = changes_of(bound, ctx, form, given, shown["changes"])
-            return shown
+            call, form = self._filled(ctx, keywords["given"])
+            shown = self._preview_of(ctx, form, call)
+            belongs = [
+                {"field": name, "label": pretty_name(name), "after": _links(ctx, [row])[0], "parent": True}
+                for name, row in call.parents.items()
+            ]
+            if shown["verb"] == "update":
+                belongs = [{**entry, "before": entry["after"]} for entry in belongs]
+            return {**shown, "changes": [*belongs, *shown["changes"]]}
 
-    def _filled(self, ctx: Context, given: dict[str, Any]) -> tuple[Any, Any]:
-        """Return the row to write, or None, and the bound, valid form."""
-        fixed = self._fixed(given)
-        obj = self._row(ctx, given)
+    def _preview_of(self, ctx: Context, form: Any, call: "FormCall") -> dict[str, Any]:
+        filled = self._source.form_values(form, call.given)
+        if self._written is None:
+            return form_preview(ctx, "submit", form_verbose_name(self.form_class), filled)
+        options = self._written._meta  # noqa: SLF001 - Django's documented API
+        if self._is_set or _is_new(form):
+            name = options.verbose_name_plural if self._is_set else options.verbose_name
+            return form_preview(ctx, "create", str(name), filled)
+        shown = form_preview(ctx, "update", f"{options.verbose_name} {form.instance.pk}", filled)
+        if (bound := ctx.server.model_resources.get(self._written)) is not None:
+            shown["changes"] = changes_of(bound, ctx, form, call.given, shown["changes"])
+        return shown
+
+    def _filled(self, ctx: Context, arguments: Mapping[str, Any]) -> tuple["FormCall", Any]:
+        """Return the call with its rows, and the bound, valid form."""
+        call = self._call(ctx, arguments)
+        source, obj = call.source, call.obj
         if self._permission is not None and obj is not None:
             self._permission.require(ctx, obj)
         try:
-            form: Any = self._source.bind_form(ctx, given, obj)
+            form: Any = source.bind_form(ctx, call.given, obj)
         except InvalidForm as error:
-            if self._app is None or not isinstance(self._source, FormSource):
+            if self._app is None or not isinstance(source, FormSource):
                 raise
-            raise self._app.refuse(ctx, self._source, self.tool, given, obj, error, fixed) from None
+            raise self._app.refuse(ctx, source, self.tool, call.given, obj, error, call.fixed) from None
         if obj is None and not self._is_set:  # form_kwargs may have given a row
             if self._permission is not None:
                 self._permission.require(ctx, form.instance)
-            if isinstance(self._source, FormSource) and (row := self._source.stored_row(form)) is not None:
+            if isinstance(source, FormSource) and (row := source.stored_row(form)) is not None:
                 require_same(ctx, "", row)
-        return obj, form
+        return call, form
 
     def _fixed(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        return {} if self._lookup is None else {self._lookup.name: given.get(self._lookup.name)}
+        """Return the arguments that are no fields of the form."""
+        names = [] if self._parents is None else [*self._parents.models]
+        return {name: given.get(name) for name in [*names, *([] if self._lookup is None else [self._lookup.name])]}
+
+    def _call(self, ctx: Context, arguments: Mapping[str, Any]) -> "FormCall":
+        """Return a call with the rows that its arguments name.
+
+        Raises:
+            ArgumentError: such an argument is missing.
+            ToolError: a row does not exist for the caller, or the call was approved for a different one.
+        """
+        fixed = self._fixed(arguments)
+        if missing := [name for name in fixed if name not in arguments]:
+            raise ArgumentError([missing_argument([name]) for name in missing])
+        parents = {} if self._parents is None else self._parents.find(ctx, arguments)
+        source = self._source if self._parents is None else self._source.of_call(self._kwargs_with(parents), parents)
+        given = {name: value for name, value in arguments.items() if name not in fixed}
+        return FormCall(source, parents, self._row(ctx, fixed, parents), given, fixed)
+
+    def _kwargs_with(self, parents: Mapping[str, Any]) -> Callable[[Context], Mapping[str, Any]]:
+        own, of_site = {name: parents[name] for name in self._of_class()}, self._kwargs
+        if of_site is None:
+            return lambda _: own
+        taken = taken_by(of_site, parents)
+        return lambda ctx: {**own, **of_site(ctx, **taken)}
 
     def _show(self, ctx: Context, keywords: dict[str, Any]) -> Any:
-        given = dict(keywords["given"])  # a copy: the lookup argument is removed from it below
-        tool, app, source = ctx.server.tools.get(self.tool.name), self._app, self._source
-        if tool is None or app is None or not isinstance(source, FormSource) or right(ctx, tool) is not Right.USE:
+        tool, app = ctx.server.tools.get(self.tool.name), self._app
+        if tool is None or app is None or right(ctx, tool) is not Right.USE:
             raise PermissionDenied
 
         def show() -> Any:
-            fixed, obj = self._fixed(given), self._row(ctx, given)
+            call = self._call(ctx, keywords["given"])
+            source, given, obj = call.source, call.given, call.obj
+            assert isinstance(source, FormSource)  # noqa: S101 - formsets have no page
             if self._permission is not None and obj is not None:
                 self._permission.require(ctx, obj)
-            return app.show(ctx, source, tool, given, obj, shown_text(tool, given), fixed)
+            return app.show(ctx, source, tool, given, obj, shown_text(tool, given), call.fixed)
 
         # Looking a row up locks it, as for the tool itself.
         return show() if self._lookup is None else rolled_back(show)
 
     def _rows_of(self, ctx: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
         """Return the rows that arguments refer to: the one to change, and those chosen in fields."""
-        given = dict(keywords["given"])
 
         def look() -> dict[str, Any]:
-            obj = self._row(ctx, given)
-            rows = self._source.resolve_choices(ctx, given, obj)
+            call = self._call(ctx, keywords["given"])
+            obj = call.obj
+            rows = {**call.source.resolve_choices(ctx, call.given, obj), **call.parents}
             if self._lookup is not None:
                 return {**rows, self._lookup.name: obj}
             return rows if obj is None or obj.pk is None else {**rows, "": obj}
@@ -593,16 +777,15 @@ class DeclaredForm:
     def _database(self) -> AbstractContextManager[None]:
         return nullcontext() if self._written is None else transaction_for(self._written)
 
-    def _row(self, ctx: Context, given: dict[str, Any]) -> Any:
+    def _row(self, ctx: Context, fixed: Mapping[str, Any], parents: Mapping[str, Any]) -> Any:
         """Return the row to change, or None if the form creates one or has none."""
         if self._lookup is not None:
-            if self._lookup.name not in given:
-                raise ArgumentError([missing_argument([self._lookup.name])])
-            obj = self._lookup.find(ctx, given.pop(self._lookup.name))
+            obj = self._lookup.find(ctx, fixed[self._lookup.name], parents)
             require_same(ctx, self._lookup.name, obj)
             return obj
+        read = None if self._instance is None else partial(self._instance, ctx, **taken_by(self._instance, parents))
         try:
-            obj = None if self._instance is None else reload_for_update(partial(self._instance, ctx))
+            obj = None if read is None else reload_for_update(read)
         except (ObjectDoesNotExist, Http404):
             obj = None
         if obj is None and self._instance is not None:

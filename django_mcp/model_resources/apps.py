@@ -33,7 +33,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.permissions import Right, right
 from django_mcp.model_resources.access import RowAccess
 from django_mcp.model_resources.bound_resource import BoundResource, Dimension, Measure, OutputField, rules_at
-from django_mcp.model_resources.filters import MAX_VALUES, Filter
+from django_mcp.model_resources.filters import MAX_VALUES, Filter, MethodFilter
 from django_mcp.model_resources.queryset import COUNT
 from django_mcp.model_resources.schema import choices_of, column_value, json_type, labels_of, target_field
 from django_mcp.model_resources.serializers import (
@@ -468,17 +468,22 @@ def _search(renderer: _TableRenderer) -> dict[str, Any] | None:
     }
 
 
-def _select(filter_: Filter, given: Mapping[str, Any]) -> dict[str, Any] | None:
-    field = target_field(filter_.path.field)
-    choices = choices_of(field) if filter_.lookup == "exact" else []
-    if isinstance(field, models.BooleanField) and filter_.lookup == "exact":
+def _select(filter_: Filter | MethodFilter, given: Mapping[str, Any]) -> dict[str, Any] | None:
+    if isinstance(filter_, MethodFilter):
+        label, choices = capfirst(str(filter_.label)), filter_.choices
+        is_boolean = filter_.schema.get("type") == "boolean"
+    else:
+        field, is_exact = target_field(filter_.path.field), filter_.lookup == "exact"
+        label, choices = path_label(filter_.path), choices_of(field) if is_exact else []
+        is_boolean = is_exact and isinstance(field, models.BooleanField)
+    if is_boolean:
         choices = [(value, _yes_or_no(is_yes=value)) for value in (True, False)]
     if not 0 < len(choices) <= MAX_SELECT_CHOICES:
         return None
     chosen = given.get(filter_.argument)
     return {
         "name": filter_.argument,
-        "label": path_label(filter_.path),
+        "label": label,
         "choices": [{"value": _json(value), "label": label, "chosen": value == chosen} for value, label in choices],
     }
 
@@ -514,7 +519,11 @@ FILTER_WORDS: Mapping[str, str] = {
 """Words of filters for people, by lookup. Those for models are ``filters.LOOKUP_DESCRIPTIONS``."""
 
 
-def _filter_text(renderer: _TableRenderer, filter_: Filter, value: Any) -> str:
+def _filter_text(renderer: _TableRenderer, filter_: Filter | MethodFilter, value: Any) -> str:
+    if isinstance(filter_, MethodFilter):
+        shown = value_of(value, filter_.schema, labels=dict(filter_.choices) if isinstance(value, str | int) else {})
+        texts = [item.text for item in shown.items] if shown.kind == "list" else [shown.text]
+        return f"{capfirst(str(filter_.label))}: {', '.join(texts)}"
     words = FILTER_WORDS.get(filter_.lookup, f"%(field)s, {_words(filter_.lookup)}: %(value)s")
     path = filter_.path
     field = _label_of(path.hops) if filter_.leads_to_row else path_label(path)

@@ -12,7 +12,7 @@ from django.core.exceptions import FieldDoesNotExist, ImproperlyConfigured
 from django.db import models
 from django.db.models import Model, QuerySet
 from django.utils.text import capfirst
-from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
+from pydantic import Field, TypeAdapter, ValidationError, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 from pydantic_core import to_json
 
 from django_mcp.core.concurrency import run_off_loop
@@ -20,6 +20,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.permissions import is_blocked
 from django_mcp.core.request import require_same
 from django_mcp.core.server import MCPServer
+from django_mcp.core.signatures import taken_by
 from django_mcp.model_resources.access import RowAccess, using_write_db
 from django_mcp.model_resources.bound_resource import BoundResource, without_duplicates
 from django_mcp.model_resources.pagination import TEXT_IN_LISTS, show_row, whole_row, with_output_fields
@@ -42,7 +43,7 @@ from django_mcp.primitives.function import (
     replaced,
 )
 from django_mcp.primitives.output import ToolResult
-from django_mcp.primitives.schema import InvalidValue
+from django_mcp.primitives.schema import InvalidValue, json_schema
 from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import about_argument, shown, with_article
 from django_mcp.protocol.content import TextContent
@@ -58,11 +59,12 @@ class ModelArgument:
     Without it an argument accepts the rows that the model's ``ModelResource`` shows the caller.
 
     Args:
-        rows: a function that takes the ``Context`` and returns a queryset. Other rows are reported as not found.
+        rows: a function that takes the ``Context`` and returns a queryset. Other rows are reported as not found. In
+            ``parents`` of a ``form_tool`` it may also take earlier parents by name.
         lookup_field: the field by which the caller identifies a row.
     """
 
-    rows: Callable[[Context], QuerySet[Any]]
+    rows: Callable[..., QuerySet[Any]]
     lookup_field: str = "pk"
 
     def __post_init__(self) -> None:
@@ -79,6 +81,10 @@ class ModelArgument:
 class Argument:
     """An argument whose type is a model or a list of a model.
 
+    Args:
+        label: names the tool in configuration errors.
+        is_atomic: the tool runs in a transaction, so that rows are read from the database that it writes to.
+
     Attributes:
         parameter: the parameter that callers see, which takes lookup values.
 
@@ -86,9 +92,8 @@ class Argument:
         ImproperlyConfigured: neither a ``ModelResource`` nor a ``ModelArgument`` defines the rows.
     """
 
-    def __init__(self, parameter: Parameter, server: MCPServer, tool: Tool) -> None:
-        self._tool = tool
-        self._label = f"{tool.label}: parameter {parameter.name!r}"
+    def __init__(self, parameter: Parameter, server: MCPServer, label: str, *, is_atomic: bool = True) -> None:
+        self._label, self._is_atomic = f"{label}: parameter {parameter.name!r}", is_atomic
         self._model = self._one_model(parameter.annotation)
         self._options = self._model._meta  # noqa: SLF001 - Django's documented API
         self._rows: ModelArgument | None = next(
@@ -107,6 +112,11 @@ class Argument:
             words = f"{parameter.description.rstrip('.')}. {words}"
         has_words = any(field.description for field in parameter.fields)
         self.parameter = Parameter(parameter.name, annotation, parameter.default, None if has_words else words)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        described = {} if self.parameter.description is None else {"description": self.parameter.description}
+        return {**json_schema(TypeAdapter(self.parameter.annotation), "validation"), **described}
 
     @property
     def one(self) -> str:
@@ -160,8 +170,20 @@ class Argument:
         if value is None or isinstance(value, models.Model):
             return value
         if not isinstance(value, list | tuple | set | frozenset):
-            return self._found([value], access)[0]
-        return type(value)(self._found(list(value), access))
+            return self._found([value], access, {})[0]
+        return type(value)(self._found(list(value), access, {}))
+
+    def find(self, value: Any, access: RowAccess, parents: Mapping[str, Any]) -> Any:
+        """Return the row that *value*, any JSON, identifies.
+
+        Args:
+            parents: rows by name, of which the function of a ``ModelArgument`` gets those that it takes.
+
+        Raises:
+            ToolError: the row does not exist for the caller.
+        """
+        key = value if type(value) in (str, int) else _Misfit(value)
+        return self._found([key], access, parents)[0]
 
     def named(self, rows: Any, access: RowAccess) -> str:
         if self._bound is None or rows is None:
@@ -173,7 +195,7 @@ class Argument:
         ]
         return f"{self.parameter.name}: {capfirst(self.one)} {', '.join(titles)}" if titles else ""
 
-    def _found(self, values: list[Any], access: RowAccess) -> list[Any]:
+    def _found(self, values: list[Any], access: RowAccess, parents: Mapping[str, Any]) -> list[Any]:
         for entry in values:
             if isinstance(entry, _Misfit):
                 words = f"must be the {self._of} of {with_article(self.one)}, not {shown(entry.value)}."
@@ -181,7 +203,7 @@ class Argument:
         name = self._field.attname
         keys = {value: lookup_value(self._field, value) for value in values}
         wanted = {key for key in keys.values() if key is not None}
-        rows = self._visible(access).filter(**{f"{name}__in": wanted}) if wanted else ()
+        rows = self._visible(access, parents).filter(**{f"{name}__in": wanted}) if wanted else ()
         found: dict[Any, Any] = {}
         for row in rows:
             if self._bound is None or access.can_view(self._bound, row):
@@ -193,13 +215,13 @@ class Argument:
             raise self._missing(lacking, access)
         return [found[keys[value]] for value in values]
 
-    def _visible(self, access: RowAccess) -> QuerySet[Any]:
+    def _visible(self, access: RowAccess, parents: Mapping[str, Any]) -> QuerySet[Any]:
         if self._bound is not None:
             rows = access.get_queryset(self._bound)
         else:
             assert self._rows is not None  # noqa: S101 - without a registered model there is a ModelArgument
-            rows = without_duplicates(self._rows.rows(access.ctx).all())
-        return (using_write_db(rows) if self._tool.atomic else rows).order_by()
+            rows = without_duplicates(self._rows.rows(access.ctx, **taken_by(self._rows.rows, parents)).all())
+        return (using_write_db(rows) if self._is_atomic else rows).order_by()
 
     def _missing(self, values: Iterable[Any], access: RowAccess) -> ToolError:
         named = ", ".join(repr(str(value)[:80]) for value in list(dict.fromkeys(values))[:_NAMED])
@@ -238,8 +260,8 @@ def registered_resource(model: Any, server: MCPServer, label: str) -> BoundResou
             "see are unknown. Register it with a ModelResource or, for an argument, use Annotated[…, ModelArgument(…)]."
         )
         raise ImproperlyConfigured(msg)
-    if not bound.is_sound:
-        problems = " ".join(problem.msg for problem in bound.problems or ())
+    if bound.problems:  # None before the declaration is checked, after which tools are bound again
+        problems = " ".join(problem.msg for problem in bound.problems)
         msg = f"{label}: the ModelResource of {model._meta.label} has errors. {problems}"  # noqa: SLF001
         raise ImproperlyConfigured(msg)
     return bound
@@ -423,7 +445,7 @@ def bind_model_arguments(server: MCPServer, tool: Tool) -> None:
     """
     tool.bind()
     taken = (
-        {name: Argument(marker, server, tool) for name, marker in _rows_in(tool.read).items()}
+        {name: _argument(marker, server, tool) for name, marker in _rows_in(tool.read).items()}
         if tool.is_deferred
         else {}
     )
@@ -437,6 +459,10 @@ def bind_model_arguments(server: MCPServer, tool: Tool) -> None:
         tool.preview = _preview(tool.read_preview, server, tool)
     elif taken:
         tool.preview = _naming(tool, taken)
+
+
+def _argument(parameter: Parameter, server: MCPServer, tool: Tool) -> Argument:
+    return Argument(parameter, server, tool.label, is_atomic=tool.atomic)
 
 
 def _addressed(arguments: dict[str, Argument], context: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
@@ -473,7 +499,7 @@ def _naming(tool: Tool, arguments: dict[str, Argument]) -> Function:
 def _preview(function: Function, server: MCPServer, tool: Tool) -> Function:
     taken, own = _rows_in(function), _rows_in(tool.read)
     # If both take an argument, the tool's annotation defines the rows.
-    arguments = {name: Argument(own.get(name, marker), server, tool) for name, marker in taken.items()}
+    arguments = {name: _argument(own.get(name, marker), server, tool) for name, marker in taken.items()}
     return _around(function, arguments, server, tool, gives_rows=False) if arguments else function
 
 

@@ -14,7 +14,7 @@ from django.utils.text import capfirst, slugify
 
 from django_mcp.core.context import Context
 from django_mcp.core.server import MCPServer
-from django_mcp.model_resources.filters import Filter, SearchField
+from django_mcp.model_resources.filters import Filter, MethodFilter, SearchField
 from django_mcp.model_resources.options import ModelResource, is_plain
 from django_mcp.model_resources.paths import Annotation, Path, field_noun, lookup_value, read_path
 from django_mcp.model_resources.schema import json_type, value_field
@@ -153,7 +153,7 @@ class BoundResource:
         self.list_output_fields: tuple[OutputField, ...] = ()
         self.contents: Mapping[str, Content] = {}
         self.search_fields: Sequence[SearchField] = ()
-        self.filters: Sequence[Filter] = ()
+        self.filters: Sequence[Filter | MethodFilter] = ()
         self.orderings: Mapping[str, Sequence[OrderingKey]] = {}
         self.measures: Mapping[str, Measure] = {}
         self.dimensions: Mapping[str, Dimension] = {}

@@ -12,7 +12,8 @@ from django.utils.translation import gettext as _
 from django_mcp.core.server import every_server
 from django_mcp.model_resources.apps import is_app_option
 from django_mcp.model_resources.bound_resource import BoundResource
-from django_mcp.model_resources.compile import compile_declaration, declared_names
+from django_mcp.model_resources.compile import FILTER_METHOD, compile_declaration, declared_names
+from django_mcp.model_resources.filters import Filter, MethodFilter
 from django_mcp.model_resources.options import ACTIONS, READ_TOOLS, ModelResource
 from django_mcp.model_resources.paths import Path, PathError, is_composite, is_unique
 from django_mcp.model_resources.queryset import COUNT
@@ -31,6 +32,7 @@ def misspelt(resource: ModelResource) -> Iterator[tuple[str, str]]:
     ours = [kind for kind in kinds if kind.__module__.partition(".")[0] == _OWN_PACKAGE]
     known = {name for kind in ours for name in vars(kind) if not name.startswith("_")} | vars(resource).keys()
     shown = {name for name in (*resource.fields, *(resource.list_fields or ())) if isinstance(name, str)}
+    shown |= {f"{FILTER_METHOD}{name}" for name in resource.filterset_fields}
     declared = dict.fromkeys(name for kind in kinds if kind not in ours for name in vars(kind))
     for name in declared:
         if name.startswith("_") or name in known or name in shown:
@@ -314,7 +316,8 @@ def _compared(bound: BoundResource) -> Iterator[tuple[str, str, Path]]:
     for field in bound.search_fields:
         yield "search_fields", field.path.source, field.path
     for filter_ in bound.filters:
-        yield "filterset_fields", filter_.declared, filter_.path
+        if isinstance(filter_, Filter):
+            yield "filterset_fields", filter_.declared, filter_.path
     for keys in bound.orderings.values():
         for key in keys:
             yield "ordering", key.path.source, key.path
@@ -330,6 +333,7 @@ def _secrets(bound: BoundResource) -> Iterator[Error]:
     written = [("writable_fields", name) for name in resource.writable_fields]
     written += [("form", name) for name in getattr(resource.form, "base_fields", ())]
     paths = [(attribute, source) for attribute, source, _path in _compared(bound)]
+    paths += [("filterset_fields", filter_.argument) for filter_ in bound.filters if isinstance(filter_, MethodFilter)]
     lookup = [("lookup_field", bound.lookup_name)]
     for attribute, source in dict.fromkeys([*shown, *paths, *written, *lookup]):
         if source not in resource.secret_fields and any(match(part, FIELDS) for part in source.split(LOOKUP_SEP)):

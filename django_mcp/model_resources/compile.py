@@ -15,7 +15,7 @@ from django.db.models.expressions import OrderBy
 from django.db.models.fields import related_descriptors
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from pydantic import PydanticUserError
+from pydantic import PydanticUserError, TypeAdapter
 
 from django_mcp.model_resources.bound_resource import (
     FUNCTIONS,
@@ -35,6 +35,7 @@ from django_mcp.model_resources.filters import (
     SEARCH_LOOKUPS,
     TEXT_LOOKUPS,
     Filter,
+    MethodFilter,
     SearchField,
 )
 from django_mcp.model_resources.paths import Annotation, Path, PathError, example_path, is_composite, read_path
@@ -49,11 +50,16 @@ from django_mcp.model_resources.schema import (
 )
 from django_mcp.model_resources.serializers import ANY_TYPE, RelatedListField, ValueField, function_field, output_field
 from django_mcp.primitives.field_schema import custom_type
-from django_mcp.primitives.function import own_docstring
+from django_mcp.primitives.function import is_rows, leaves, own_docstring, read_docstring
+from django_mcp.primitives.schema import json_schema
 
 _OWN_PACKAGE = __name__.partition(".")[0]
 ADD_IT = gettext_lazy("Correct the name, or add it to fields.")
 REMOVE_IT = gettext_lazy("Remove it.")
+FILTER_METHOD = "filter_"
+"""Prefix of the methods that are filters."""
+FILTER_PARAMETERS = ("ctx", "queryset", "value")
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def compile_declaration(bound: BoundResource) -> None:
@@ -82,7 +88,12 @@ def compile_declaration(bound: BoundResource) -> None:
     is_own = title is None or (title.path is not None and not title.path.hops and title.name not in bound.annotations)
     bound.title_output_field, bound.add_titles = None if is_own else title, add_titles
     bound.search_fields = [_search_field(bound, search_field) for search_field in resource.search_fields]
-    bound.filters = [_filter(bound, path, lookup) for path, lookup in _pairs(bound, resource.filterset_fields)]
+    bound.filters = [
+        _filter(bound, path, lookup)
+        if (method := _method(bound, FILTER_METHOD + path)) is None
+        else _method_filter(bound, path, lookup, method)
+        for path, lookup in _pairs(bound, resource.filterset_fields)
+    ]
     bound.orderings = _orderings(bound)
     bound.measures = dict(_measures(bound))
     bound.dimensions = {path: _dimension(bound, path) for path in resource.group_by_fields}
@@ -341,8 +352,50 @@ def _pairs(bound: BoundResource, declared: Sequence[str] | Mapping[str, Sequence
             yield from ((source, lookup) for lookup in lookups)
         return
     for entry in declared:
+        if _method(bound, FILTER_METHOD + entry) is not None:
+            yield entry, "exact"
+            continue
         source, lookup = _split(bound, entry, FILTER_LOOKUPS)
         yield source, lookup or "exact"
+
+
+def _method_filter(bound: BoundResource, name: str, lookup: str, written: Any) -> MethodFilter:
+    method = getattr(bound.resource, FILTER_METHOD + name)
+    values = {"name": FILTER_METHOD + name}
+    if lookup != "exact":
+        text = gettext_lazy("%(name)r decides how to compare, so the filter has no lookup %(lookup)r")
+        raise PathError(
+            text, gettext_lazy("Write its lookups as ['exact'], or use a list of filters."), lookup=lookup, **values
+        )
+    parameters = list(inspect.signature(method).parameters.values())
+    is_plain = all(parameter.kind in _POSITIONAL for parameter in parameters)
+    is_late = inspect.iscoroutinefunction(method) or inspect.isgeneratorfunction(method)
+    if len(parameters) != len(FILTER_PARAMETERS) or not is_plain or is_late:
+        raise PathError(
+            gettext_lazy("%(name)r must be a synchronous method that takes %(parameters)s"),
+            gettext_lazy("Write it as: def %(name)s(self, %(parameters)s: bool): return queryset.filter(…)"),
+            parameters=", ".join(FILTER_PARAMETERS),
+            **values,
+        )
+    try:
+        annotation = typing.get_type_hints(inspect.unwrap(written), include_extras=True).get(parameters[-1].name)
+        if annotation is None or any(map(is_rows, leaves(annotation))):
+            raise PathError(
+                gettext_lazy("%(name)r must annotate its value with a type that JSON has"),
+                gettext_lazy("Annotate it, such as value: bool. For a row, take its key."),
+                **values,
+            )
+        json_schema(TypeAdapter(annotation), "validation")
+    except (NameError, TypeError, PydanticUserError) as error:
+        raise PathError(
+            gettext_lazy("the annotation of the value of %(name)r has no JSON Schema: %(error)s"),
+            gettext_lazy("Correct the annotation."),
+            error=str(error),
+            **values,
+        ) from None
+    words = name.replace(LOOKUP_SEP, " ").replace("_", " ")
+    description = read_docstring(own_docstring(written))[0] or f"Filter: {words}."
+    return MethodFilter(name, method, annotation, description, getattr(written, "short_description", words))
 
 
 def _filter(bound: BoundResource, source: str, lookup: str) -> Filter:

@@ -1,7 +1,9 @@
 """Filters and searched fields of a ``ModelResource``: lookups, types and descriptions."""
 
 import datetime
-from collections.abc import Mapping
+import enum
+import typing
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, NamedTuple
 
 from django.db import models
@@ -112,6 +114,43 @@ class Filter(NamedTuple):
             return f"Filter: {what} {LOOKUP_DESCRIPTIONS[self.lookup]}. {labels}".strip()
         key = field_noun(self.path.field)
         return f"Filter: {what}, by {key}: {LOOKUP_DESCRIPTIONS[self.lookup]}."
+
+
+class MethodFilter(NamedTuple):
+    """A filter that is a method of the declaration, ``filter_<argument>``.
+
+    Attributes:
+        method: takes the context, the rows and the value; returns a queryset of the same model.
+        annotation: type of the value.
+        description: what models read.
+        label: what people read; may be lazily translated.
+    """
+
+    argument: str
+    method: Callable[[Any, models.QuerySet[Any], Any], models.QuerySet[Any]]
+    annotation: Any
+    description: str
+    label: Any
+
+    @property
+    def parameter(self) -> Parameter:
+        return Parameter(self.argument, optional(self.annotation), None, self.description)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return json_schema(TypeAdapter(self.annotation), "validation")
+
+    @property
+    def choices(self) -> list[tuple[Any, Any]]:
+        """The possible values with their labels, if the type lists them."""
+        kind = typing.get_args(self.annotation)[0] if hasattr(self.annotation, "__metadata__") else self.annotation
+        if typing.get_origin(kind) is typing.Literal:
+            return [(value, str(value).replace("_", " ")) for value in typing.get_args(kind)]
+        if isinstance(kind, type) and issubclass(kind, models.Choices):
+            return list(kind.choices)
+        if isinstance(kind, type) and issubclass(kind, enum.Enum):
+            return [(member.value, member.name.lower().replace("_", " ")) for member in kind]
+        return []
 
 
 class SearchField(NamedTuple):

@@ -12,12 +12,13 @@ from django.db.models import QuerySet
 from django.utils.text import capfirst
 
 from django_mcp.core.context import Context
+from django_mcp.core.signatures import taken_by
 from django_mcp.model_resources.access import RowAccess, get_for_update, m2m_pks, using_write_db
 from django_mcp.model_resources.arguments import finding_hint
 from django_mcp.model_resources.bound_resource import TableRules, rules_at
 from django_mcp.model_resources.form_data import fail_with, is_modelcluster_set, written_model_fields
 from django_mcp.model_resources.form_errors import MAX_NAMED
-from django_mcp.model_resources.form_schema import key_column
+from django_mcp.model_resources.form_schema import NOTHING, key_column
 from django_mcp.model_resources.paths import is_composite, is_unique, lookup_value
 from django_mcp.model_resources.schema import MAX_VALUES, json_type
 from django_mcp.model_resources.serializers import title_of
@@ -36,14 +37,20 @@ class RowLookup:
     Args:
         name: a unique field or ``"pk"``; also the argument's name.
         rows: a function that takes the context and returns the caller's rows; None for those of the model's
-            ``ModelResource``.
+            ``ModelResource``. It gets the parents of the form that it takes by name.
+        within: foreign keys of the model that must lead to the parents of the same name.
 
     Raises:
         ImproperlyConfigured: the field does not exist or is not unique.
     """
 
     def __init__(
-        self, model: type[models.Model], name: str, rows: Callable[[Context], "QuerySet[Any]"] | None, label: str
+        self,
+        model: type[models.Model],
+        name: str,
+        rows: Callable[..., "QuerySet[Any]"] | None,
+        label: str,
+        within: Iterable[str] = (),
     ) -> None:
         options = model._meta  # noqa: SLF001 - Django's documented API
         try:
@@ -57,30 +64,37 @@ class RowLookup:
         if not (self.field.concrete and is_unique(self.field)):
             msg = f"{label}: lookup {name!r} is not unique, so it does not identify a row; use 'pk' or a unique field."
             raise ImproperlyConfigured(msg)
-        self.model, self.name, self._rows = model, name, rows
+        self.model, self.name, self._rows, self._within = model, name, rows, tuple(within)
         self.called = options.verbose_name
         field: Any = self.field
         key = "Primary key" if field.primary_key else capfirst(str(field.verbose_name))
         self.schema = {**json_type(self.field), "description": f"{key} of the {self.called}."}
 
-    def find(self, ctx: Context, value: Any) -> Any:
+    def find(self, ctx: Context, value: Any, parents: Mapping[str, Any] = NOTHING) -> Any:
         """Return the row, locked until the transaction ends.
+
+        Args:
+            parents: the parent rows of the form, by name.
 
         Raises:
             ToolError: it does not exist for the caller.
         """
         access, key = RowAccess(ctx), lookup_value(self.field, value) if isinstance(value, str | int) else None
-        obj = None if key is None else get_for_update(self.model, lambda: self._look(access, key))
+        obj = None if key is None else get_for_update(self.model, lambda: self._look(access, key, parents))
         if obj is None:
             hint = finding_hint(None if self._rows else ctx.server.model_resources.get(self.model), access)
             raise ToolError(f"No {self.called} with {self.name} {str(value)[:80]!r} found.{hint}")
         return obj
 
-    def _look(self, access: RowAccess, key: Any) -> Any:
+    def _look(self, access: RowAccess, key: Any, parents: Mapping[str, Any]) -> Any:
         bound = None if self._rows is not None else access.ctx.server.model_resources.get(self.model)
         if self._rows is None and bound is None:  # an endpoint that selects the tool without the model
             return None
-        rows = access.get_queryset(bound) if bound is not None else self._rows(access.ctx)  # type: ignore[misc]
+        if bound is not None:
+            rows = access.get_queryset(bound).filter(**{name: parents[name] for name in self._within})
+        else:
+            assert self._rows is not None  # noqa: S101 - otherwise the rows are those of the ModelResource
+            rows = self._rows(access.ctx, **taken_by(self._rows, parents))
         for obj in using_write_db(rows).filter(**{self.field.attname: key})[:1]:
             return obj if bound is None or access.can_view(bound, obj) else None
         return None

@@ -5,14 +5,14 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from copy import deepcopy
+from copy import copy, deepcopy
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from django import forms
 from django.core.exceptions import ImproperlyConfigured
 from django.db import Error
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.forms.formsets import DELETION_FIELD_NAME, ORDERING_FIELD_NAME
 from django.utils.text import camel_case_to_spaces, slugify
 
@@ -33,6 +33,7 @@ from django_mcp.model_resources.form_data import (
     Data,
     bind_values,
     clean_fields,
+    fix_value,
     may_prefill,
     preserve_row_values,
     set_form_data,
@@ -123,6 +124,7 @@ class FormSource:
         label: names the tool in configuration errors.
         changes: existing rows are changed and keep values that are not given.
         renamed: argument names of fields, if they differ.
+        parents: models of the rows that callers name for the form. A field of the same name has that row.
         is_bare: read the class without calling it, so that it cannot query the database.
 
     Attributes:
@@ -139,13 +141,21 @@ class FormSource:
         *,
         changes: bool,
         renamed: Mapping[str, str] = NOTHING,
+        parents: Mapping[str, type[Model]] = NOTHING,
         is_bare: bool = False,
     ) -> None:
         self._class, self._kwargs, self.most_bytes = form_class, form_kwargs, most_bytes
         self._label, self.changes, self._renamed, self._is_bare = label, changes, renamed, is_bare
+        self._parents, self._rows = parents, NOTHING
         self._choices: dict[Any, Mapping[str, RowChoice]] = {}
         self._of_view = form_mixin_kwargs(form_class)
         self.model = getattr(getattr(form_class, "_meta", None), "model", None)
+
+    def of_call(self, form_kwargs: Callable[[Context], Mapping[str, Any]], rows: Mapping[str, Any]) -> Self:
+        """Return this source for a call that names the parent *rows*."""
+        made = copy(self)
+        made._kwargs, made._rows = form_kwargs, rows  # noqa: SLF001 - of this class
+        return made
 
     def schema(self, server: Any) -> dict[str, Any]:
         """Return the JSON Schema of the arguments at an endpoint. This may query the database.
@@ -157,10 +167,11 @@ class FormSource:
         if self._is_bare:
             form = form_without_init(self._class)
         else:
-            has_arguments = self._kwargs is not None
+            has_arguments = self._kwargs is not None or bool(self._parents)
             form = unbound_form(
                 self._class, self._label, self._of_view, has_arguments=has_arguments, has_row=self.changes
             )
+        fix_parents(form, self._parents, self._rows, self._label)
         choices = self._choices[server] = row_choices(form, server)
         schema = form_schema(form, editable_fields(form), self.most_bytes, lookup_columns(choices))
         if self.changes and self.model is not None:
@@ -235,6 +246,7 @@ class FormSource:
             options["instance"] = obj
         with _asking_managers():
             form: forms.BaseForm = _made(partial(self._class, data=data, files=Data()), options, self._of_view)
+        fix_parents(form, self._parents, self._rows, self._label)
         return form
 
     def validate_form(
@@ -257,7 +269,7 @@ class FormSource:
             require_same(ctx, mine[name], chosen)
         row = self.stored_row(form)
         if row is not None:
-            preserve_row_values(form, row, given)
+            preserve_row_values(form, row, {*given, *self._parents})
         bind_values(form, taken, self.most_bytes)
         found = list(form_error_messages(form, given, mine, about=about))
         if row is not None and not found:
@@ -347,6 +359,26 @@ def _made(form_class: Callable[..., Any], options: Mapping[str, Any], usual: Col
     return _made(form_class, {name: option for name, option in options.items() if name not in own}, usual)
 
 
+def fix_parents(form: Any, parents: Mapping[str, type[Model]], rows: Mapping[str, Any], label: str) -> None:
+    """Give the fields that are named like a parent its row. Many forms have them, hidden.
+
+    Raises:
+        ImproperlyConfigured: such a field is for something else.
+    """
+    for name, model in parents.items():
+        if (field := form.fields.get(name)) is None:
+            continue
+        is_many = isinstance(field, forms.ModelMultipleChoiceField)
+        is_row = isinstance(field, forms.ModelChoiceField) and not is_many
+        if is_row and field.queryset is not None:
+            is_row = field.queryset.model._meta.concrete_model is model._meta.concrete_model  # noqa: SLF001
+        if is_many or not (is_row or field.widget.is_hidden):
+            msg = f"{label}: {name!r} is a parent and also a field of the form; rename one of them."
+            raise ImproperlyConfigured(msg)
+        row = rows.get(name)
+        fix_value(field, row if is_row or row is None else row.pk)
+
+
 def unbound_form(
     form_class: Any, label: str, given: Mapping[str, Any], *, has_arguments: bool, has_row: bool = False
 ) -> Any:
@@ -368,7 +400,10 @@ def unbound_form(
             raise
         except Exception as error:
             if not has_arguments and not (has_row and _takes_row(form_class, given)):
-                msg = f"{label}: the form cannot be created without arguments ({error!r}); pass them with form_kwargs."
+                msg = (
+                    f"{label}: the form cannot be created without arguments ({error!r}); pass them with form_kwargs, "
+                    "or with parents if callers name them."
+                )
                 raise ImproperlyConfigured(msg) from error
         else:
             if executed:
@@ -428,6 +463,7 @@ class FormSetSource:
         most_bytes: maximum size of a file.
         argument: name of the array; by default derived from the model or form.
         label: names the tool in configuration errors.
+        parents: models of the rows that callers name for each form.
 
     Attributes:
         model: the parent model of an inline formset, or None.
@@ -440,8 +476,11 @@ class FormSetSource:
         most_bytes: int,
         argument: str | None,
         label: str,
+        *,
+        parents: Mapping[str, type[Model]] = NOTHING,
     ) -> None:
         self._class, self._kwargs, self._most_bytes = formset_class, form_kwargs, most_bytes
+        self._parents, self._rows = parents, NOTHING
         self._is_inline = issubclass(formset_class, forms.BaseInlineFormSet)
         self.model = formset_class.fk.remote_field.model if self._is_inline else None
         self.argument = argument or _plural(formset_class)
@@ -451,9 +490,16 @@ class FormSetSource:
         most = formset_class.max_num if formset_class.validate_max else formset_class.absolute_max
         self._most = min(most, MAX_VALUES)
 
+    def of_call(self, form_kwargs: Callable[[Context], Mapping[str, Any]], rows: Mapping[str, Any]) -> Self:
+        made = copy(self)
+        made._kwargs, made._rows = form_kwargs, rows  # noqa: SLF001 - of this class
+        return made
+
     def schema(self, server: Any) -> dict[str, Any]:
         prefix = {"prefix": f"{self._class.get_default_prefix()}-0"}
-        form = unbound_form(self._class.form, self._label, prefix, has_arguments=self._kwargs is not None)
+        has_arguments = self._kwargs is not None or bool(self._parents)
+        form = unbound_form(self._class.form, self._label, prefix, has_arguments=has_arguments)
+        fix_parents(form, self._parents, self._rows, self._label)
         self._class().add_fields(form, None)
         choices = self._choices[server] = row_choices(form, server)
         item = form_schema(form, self.field_names(form), self._most_bytes, lookup_columns(choices))
@@ -514,7 +560,10 @@ class FormSetSource:
         options: dict[str, Any] = {} if obj is None else {"instance": obj}
         if self._kwargs is not None:
             options["form_kwargs"] = dict(self._kwargs(ctx))
-        return self._class(data=data, files=Data(), prefix=prefix, **options)
+        formset = self._class(data=data, files=Data(), prefix=prefix, **options)
+        for form in formset.forms:
+            fix_parents(form, self._parents, self._rows, self._label)
+        return formset
 
     def _filled(self, ctx: Context, items: Sequence[Mapping[str, Any]], obj: Any) -> Any:
         formset, access = self._made(ctx, items, obj), RowAccess(ctx)

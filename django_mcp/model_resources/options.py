@@ -41,7 +41,9 @@ class ModelResource:
             the whole value, ``"@path"`` uses full-text search on PostgreSQL. A ``SearchVectorField`` is supported too.
         search_config: the text search configuration of ``"@path"``, such as ``"english"``.
         filterset_fields: paths to filter by, such as ``"stars"``, or ``"price__lte"`` with a lookup; or a dict that
-            maps paths to lists of lookups.
+            maps paths to lists of lookups; also names of methods ``filter_<name>(self, ctx, queryset, value: bool)``.
+            Such a method returns the matching rows of the queryset. The annotation of its value is the type of the
+            argument, its docstring the description.
         ordering: the default ordering, such as ``["-starts"]`` or ``[F("starts").desc()]``; callers may also sort by
             these paths. Without it, the model's ``Meta.ordering`` applies if it only has columns in ``fields``, else
             the primary key.

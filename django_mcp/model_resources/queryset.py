@@ -14,7 +14,7 @@ from django.utils.text import smart_split, unescape_string_literal
 
 from django_mcp.model_resources.access import RowAccess, mask_hidden, rows_with, visibility_q, visible_lookup_q
 from django_mcp.model_resources.bound_resource import FUNCTIONS, PARTS, BoundResource, Dimension, Measure, OutputField
-from django_mcp.model_resources.filters import SearchField
+from django_mcp.model_resources.filters import Filter, MethodFilter, SearchField
 from django_mcp.model_resources.paths import Path
 from django_mcp.model_resources.schema import as_decimal, column_value, is_json, to_json_value, value_field, with_places
 from django_mcp.model_resources.serializers import (
@@ -348,16 +348,40 @@ def annotate(rows: QuerySet[Any], names: Iterable[str], access: RowAccess, bound
 def apply_filters(
     rows: QuerySet[Any], arguments: Mapping[str, Any], access: RowAccess, bound: BoundResource
 ) -> QuerySet[Any]:
-    given = [filter_.path.source for filter_ in bound.filters if arguments.get(filter_.argument) is not None]
-    rows = annotate(rows, given, access, bound)
-    for filter_ in bound.filters:
-        value = arguments.get(filter_.argument)
-        if value is None:
+    given = [filter_ for filter_ in bound.filters if arguments.get(filter_.argument) is not None]
+    rows = annotate(rows, [filter_.path.source for filter_ in given if isinstance(filter_, Filter)], access, bound)
+    for filter_ in given:
+        value = arguments[filter_.argument]
+        if isinstance(filter_, MethodFilter):
+            rows = _filter_by_method(rows, filter_, value, access, bound)
             continue
         if isinstance(value, list):
             value = tuple(value)
         rows = rows.filter(visible_lookup_q(filter_.path, filter_.lookup, value, access, bound))
     return rows
+
+
+def _filter_by_method(
+    rows: QuerySet[Any], filter_: MethodFilter, value: Any, access: RowAccess, bound: BoundResource
+) -> QuerySet[Any]:
+    """Return those of *rows* that a method of the declaration returns.
+
+    Raises:
+        TypeError: it returns something else than rows of the model.
+    """
+    found: Any = filter_.method(access.ctx, rows.all(), value)
+    of = found.model._meta if isinstance(found, QuerySet) else None  # noqa: SLF001 - Django's documented API
+    if of is None or of.concrete_model is not bound.options.concrete_model or found._fields is not None:
+        kind = type(found).__name__ if of is None else f"one of {of.label if found._fields is None else 'values'}"
+        msg = (
+            f"{bound.resource!r}: the filter {filter_.argument!r} must return a queryset of {bound.options.label}, "
+            f"not {kind}"
+        )
+        raise TypeError(msg)
+    # Only the keys are taken, so that a method cannot add rows that the caller may not see, or return one twice.
+    if found.query.is_sliced or found.query.distinct_fields:  # which need their order
+        return rows.filter(pk__in=list(found.values_list("pk", flat=True)))
+    return rows.filter(pk__in=found.order_by().values("pk"))
 
 
 MAX_WORDS = 10

@@ -1,13 +1,13 @@
 """Calls whose argument comes to address another row after they are found to be approved, and before they run."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from django import forms
 from django.db.models.signals import post_save
 
-from django_mcp import Context, MCPServer, ModelResource, form_tool, register, tool
+from django_mcp import Context, MCPServer, ModelArgument, ModelResource, form_tool, register, tool
 from django_mcp.approvals.decisions import approve
 from django_mcp.models import ApprovalEvent
 from tests.approvals.asking import People, kind_of, newest, serve
@@ -32,6 +32,13 @@ class About(forms.Form):
 
 class ByWord(forms.Form):
     tags = forms.ModelMultipleChoiceField(Tag.objects.all(), to_field_name="word")
+
+
+class OfTag(forms.Form):
+    called = forms.CharField()
+
+    def __init__(self, *args: Any, tag: Tag, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
 
 
 class Everybody(ModelResource):
@@ -87,6 +94,12 @@ FORMS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
         Renaming,
         {"form_kwargs": lambda ctx: {"instance": Tag.objects.get(word=SEA)}},
         {"called": "lake"},
+    ),
+    "parent of a form": (OfTag, {"parents": {"tag": Tag}}, {"tag": SEA, "called": "lake"}),
+    "parent of a set": (
+        forms.formset_factory(OfTag),
+        {"parents": {"tag": Tag}, "argument": "all"},
+        {"tag": SEA, "all": [{"called": "lake"}]},
     ),
     "choice of a form": (About, {}, {"tag": SEA}),
     "choices by a column": (ByWord, {}, {"tags": [SEA]}),
@@ -200,3 +213,40 @@ def test_a_row_that_somebody_changed_after_the_approval_keeps_the_change(
     Tag.objects.filter(pk=sea.pk).update(word="ocean")
     assert kind_of(serve(server, people["ann"], "work", {"word": "lake"})) == "expired"
     assert Tag.objects.get(pk=sea.pk).word == "ocean"
+
+
+def test_a_form_asks_again_if_the_row_that_it_belongs_to_was_renamed_after_the_approval(
+    server: MCPServer, people: People, sea: Tag
+) -> None:
+    parents = {"tag": Annotated[Tag, ModelArgument(lambda ctx: Tag.objects.all())]}
+    ran: list[Any] = []
+
+    def handle(ctx: Context, form: Any, tag: Tag) -> str:
+        ran.append(tag)
+        return "done"
+
+    form_tool(OfTag, server=server, name="work", policy="ask", parents=parents, handle=handle)
+    given = {"tag": sea.pk, "called": "lake"}
+    assert kind_of(serve(server, people["ann"], "work", given)) == "approval_required"
+    assert approve(newest(), people["cleo"])
+    Tag.objects.filter(pk=sea.pk).update(word="ocean")
+    assert kind_of(serve(server, people["ann"], "work", given)) == "expired"
+    assert ran == []
+    assert kind_of(serve(server, people["ann"], "work", given)) == "approval_required"
+    assert approve(newest(), people["cleo"])
+    assert not serve(server, people["ann"], "work", given).get("isError")
+    assert ran == [sea]
+
+
+def test_an_approval_for_further_calls_is_for_the_row_that_the_form_belongs_to(
+    server: MCPServer, people: People, sea: Tag
+) -> None:
+    form_tool(OfTag, server=server, name="work", policy="ask", parents={"tag": Tag}, handle=lambda ctx, form: "done")
+    Tag.objects.create(word="lake")
+    serve(server, people["ann"], "work", {"tag": SEA, "called": "x"})
+    ticket = newest()
+    assert {"tag", "called"} <= set(ticket.parts), "the page offers both"
+    assert approve(ticket, people["cleo"], names=["tag"], calls=None, seconds=3600)
+    assert not serve(server, people["ann"], "work", {"tag": SEA, "called": "x"}).get("isError")
+    assert not serve(server, people["ann"], "work", {"tag": SEA, "called": "y"}).get("isError")
+    assert kind_of(serve(server, people["ann"], "work", {"tag": "lake", "called": "x"})) == "approval_required"

@@ -528,18 +528,20 @@ def test_the_page_on_tools_does_what_it_says(site: Site) -> None:
 
 def test_the_page_on_forms_does_what_it_says(site: Site) -> None:
     prepare(site, "forms-and-views.md", stop=-3)
-    listed, asked, wrong, made, sent, enrolled, young, stock = site.requests(
+    listed, asked, wrong, made, sent, rated, unknown, enrolled, young, stock = site.requests(
         ("tools/list", {}),
         call("enquiry", title="Emma", email="ann@example.com"),
         call("enquiry", title={}, email="ann", copies=10, when="soon"),
         call("create_book", title="Emma", author="Jane Austen", pages=474),
         call("letter", text="Hello"),
+        call("rating", book=1, stars=5),
+        call("rating", book=9, stars=5),
         call("enrol", readers=[{"name": "Ann", "age": 9}, {"name": "Bob", "age": 7}]),
         call("enrol", readers=[{"name": "Ann", "age": 9}, {"name": "Bob", "age": "seven"}]),
         call("stock", isbn="978-0-14-143958-7"),
     )
     tools = {tool["name"]: tool for tool in listed["result"]["tools"]}
-    assert tools.keys() == {"enquiry", "letter", "enrol", "ask_for_book", "stock"}
+    assert tools.keys() == {"enquiry", "letter", "rating", "enrol", "ask_for_book", "stock"}
     assert tools["stock"]["inputSchema"]["properties"]["isbn"]["pattern"] == "^97[89][-0-9]{10,14}$"
     assert stock["result"]["content"][0]["text"] == "There are two of 9780141439587."
     assert asked["result"]["content"][0]["text"] == "We will write to ann@example.com."
@@ -551,6 +553,8 @@ def test_the_page_on_forms_does_what_it_says(site: Site) -> None:
     )
     assert made["error"]["message"] == "Unknown tool: 'create_book'."
     assert sent["result"]["content"][0]["text"] == "Sent in the name of an anonymous user."
+    assert rated["result"]["content"][0]["text"] == "Emma: 5 of 5 stars."
+    assert unknown["result"]["content"][0]["text"] == "No book with primary key '9' found."
     assert enrolled["result"]["content"][0]["text"] == "Welcome, Ann and Bob."
     assert young["result"]["content"][0]["text"] == "Argument 'readers[1].age': Enter a whole number."
 
@@ -832,10 +836,12 @@ def test_the_pages_on_models_do_what_they_say(site: Site) -> None:
     site.append("library/prices.py", prices)
     told = json.loads(site.migrate(ANN_SHOPS, check=True))
     assert "library://offer/persuasion" in [each["params"].get("uri") for each in told]
-    row, text, found, groups, schema, listed, tools, orders, ordered, mine, group = site.requests(
+    row, text, found, cheap, dear, groups, schema, listed, tools, orders, ordered, mine, group = site.requests(
         ("resources/read", {"uri": "library://offer/emma"}),
         ("resources/read", {"uri": "library://offer/emma/description"}),
         call("search_offers", query="carl", price__lte=5, order_by="-price"),
+        call("search_offers", cheap=True),
+        call("search_offers", cheap=False),
         call("aggregate_offers", measures=["count", "max_price"], by=["seller__name"]),
         ("resources/read", {"uri": "schema://library/offer"}),
         ("resources/list", {}),
@@ -853,6 +859,7 @@ def test_the_pages_on_models_do_what_they_say(site: Site) -> None:
         "text": "Torn.",
     }
     assert [each["title"] for each in data(found)["rows"]] == ["Emma", "Persuasion"]
+    assert [len(data(answer)["rows"]) for answer in (cheap, dear)] == [2, 0]
     assert data(groups)["groups"][0]["count"] == 2
     assert "0123" not in str([row, schema, listed])
     assert {"library://offer", "library://offer/emma"} <= {each["uri"] for each in listed["result"]["resources"]}

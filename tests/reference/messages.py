@@ -140,6 +140,8 @@ class Reader:
             case ast.BoolOp(values=values):
                 for value in values:
                     yield from self.texts(value)
+            case ast.ListComp(elt=element):
+                yield from self.texts(element)
             case ast.List(elts=elements) | ast.Tuple(elts=elements):
                 for element in elements:
                     yield from self.texts(element)

@@ -273,6 +273,53 @@ class Forms(Feature):
             assert not empty.done
 
 
+class RowForm(forms.Form):
+    title = forms.CharField(max_length=200)
+
+    def __init__(self, *args: Any, book: Book, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.book = book
+
+    def save(self) -> str:
+        current[0].note()
+        self.book.title = self.cleaned_data["title"]
+        self.book.save()
+        return f"It is called {self.book.title} now."
+
+
+class FormsOfARow(Feature):
+    """A form is a tool, and callers name the row that it belongs to."""
+
+    def offer(self, site: Site, server: MCPServer) -> Deed:
+        parents = {"book": site.model}
+        form_tool(RowForm, name="retitle", parents=parents, destructive=True, server=server, **site.options)
+        return Deed("retitle", "book")
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        site.attempt(deed).succeed()
+        if deed.tool == "retitle" and "ben" not in site.visible:
+            foreign = site.attempt(deed, of="ben").finish()
+            assert not foreign.done
+            assert re.search("No .* with primary key", foreign.text), foreign.text
+
+
+def every_book(self: Any, ctx: Any, queryset: Any, value: bool) -> Any:
+    return queryset.model._base_manager.all()  # also what the caller may not see
+
+
+class FilterMethods(Feature):
+    """Books have a filter of the site's own."""
+
+    def prepare(self, site: Site) -> None:
+        site.resource_options |= {"filterset_fields": ["every"], "filter_every": every_book}
+        site.resource_options.setdefault("tools", ["search"])
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        site.attempt(deed).succeed()
+        found = {*re.findall(r"'pk': (\d+)", site.read("search_books", every=True))}
+        assert found == {str(site.books[name].pk) for name in site.visible}
+
+
 class Redirects(Feature):
     """A view is a tool, and redirects to another one, which shows the title."""
 
