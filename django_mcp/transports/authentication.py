@@ -26,9 +26,9 @@ from django_mcp.auth.base import (
     AuthenticationUnavailable,
     BaseAuthentication,
     InvalidToken,
+    OwnAuthentication,
     RequestHead,
     bearer,
-    is_own,
     required_authenticators,
 )
 from django_mcp.conf import settings
@@ -129,7 +129,7 @@ async def find_caller(head: RequestHead, server: MCPServer, runner: Runner) -> P
             if token is not None:
                 raise InvalidToken
             raise _refusal(server, 401, None, "Authentication required: this endpoint needs a credential.")
-        if sent and principal.is_anonymous and len(known) > 1:
+        if sent and len(known) > 1 and principal.is_anonymous:
             raise InvalidToken  # a credential of an unknown kind must not count as anonymous access
     except (InvalidToken, DataError) as error:
         raise _bad_credential(head, server, error) from None
@@ -182,9 +182,16 @@ async def _look_up(
     key = authenticator.credential_key(head)
     if key is not None and not key:  # no credential for this class
         return None
-    look_up = partial(_authenticate, authenticator, head, server)
-    is_ours = key is not None and is_own(authenticator) and server.user_passes_test is None
-    runner = runner.own if is_ours else runner.checks
+    look_up: Callable[[], Principal | None]
+    if (
+        key is not None
+        and isinstance(authenticator, OwnAuthentication)
+        and authenticator.is_exact
+        and server.user_passes_test is None
+    ):
+        look_up, runner = partial(authenticator.authenticate_key, key, server), runner.own
+    else:
+        look_up, runner = partial(_authenticate, authenticator, head, server), runner.checks
     if key is None or not isinstance(runner, Pool):
         return await runner.sync(look_up)
     return await lookups.find(runner, _Credential(authenticator, server, head.host, key), look_up)
