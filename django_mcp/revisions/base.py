@@ -6,9 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import Any, NamedTuple, Protocol
 
 from django_mcp.core import database
-from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import Runner
-from django_mcp.core.context import Context
 from django_mcp.core.database import NOT_MIGRATED, is_unmigrated
 from django_mcp.core.failures import report_crash
 from django_mcp.core.principal import Principal
@@ -157,26 +155,6 @@ def capabilities(server: MCPServer, response: ResponseStream) -> dict[str, Any]:
         if "resources" in declared:
             declared["resources"]["subscribe"] = True
     return declared
-
-
-def context_for(
-    mcp_request: MCPRequest, request: Request, client: Any, capabilities: Mapping[str, Any], channel: Channel
-) -> Context:
-    """Return the context of a call. *client* is unvalidated."""
-    context = Context(
-        mcp_request.server,
-        mcp_request.principal,
-        mcp_request.runner,
-        mcp_request.get_django_request,
-        request.id,
-        request.method,
-        request.params,
-        client,
-        capabilities,
-        channel,
-    )
-    context.is_large = mcp_request.is_large
-    return context
 
 
 def encode_response(

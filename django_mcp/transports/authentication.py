@@ -42,7 +42,9 @@ from django_mcp.core.permissions import Right, admits, covers, find_right
 from django_mcp.core.policies import policy_cache
 from django_mcp.core.principal import Principal
 from django_mcp.core.rate_limited_log import log_rate_limited
+from django_mcp.core.request import CallSource
 from django_mcp.core.server import MCPServer
+from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.meta import APPS, APPS_SETTINGS, CLIENT_CAPABILITIES, CLIENT_INFO
 from django_mcp.transports.base import Refusal
 
@@ -221,9 +223,8 @@ async def require_scopes(
         match message:
             case {"method": str(method), "params": dict(params)}:
                 client, declared = _client_of(params)
-                context = Context(
-                    server, principal, runner, get_django_request, 0, method, params, client, declared, Channel()
-                )
+                source = CallSource(server, principal, runner, get_django_request)
+                context = Context(source, Request(0, method, params), Channel(), client, declared)
                 for primitive in named_primitives(server, method, params):
                     right = await find_right(context, primitive)
                     if right is Right.KNOW and policy_cache.is_due:  # a tool blocked meanwhile requires no scopes

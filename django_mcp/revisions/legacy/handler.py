@@ -47,7 +47,6 @@ from django_mcp.revisions.base import (
     SSEEvent,
     adopt_idempotency_key,
     capabilities,
-    context_for,
     encode_failure,
     encode_response,
 )
@@ -274,14 +273,14 @@ async def _result(
     if request.method.startswith("tasks/") and has_tasks(mcp_request.server, version):
         handler = tasks.HANDLERS.get(request.method, handler)
     if handler is not None:
-        context = context_for(mcp_request, request, None, {}, channel)
+        context = Context(mcp_request, request, channel)
         return encode_result(request.id, await handler(context, session))
     declared: Mapping[str, Any] = session.capabilities if session else {}
     if session and not (isinstance(channel, LegacyChannel) and channel.can_ask):
         declared = {"extensions": declared.get("extensions")}  # showing apps needs no stream
     if APPS in mcp_request.server.extensions and request.method in _DIFFER_WITH_APPS and not shows_apps(declared):
         declared = {**declared, **await _app_extensions(session, mcp_request)}
-    context = context_for(mcp_request, request, session.client if session else None, declared, channel)
+    context = Context(mcp_request, request, channel, session.client if session else None, declared)
     if request.method == "tools/call" and "task" in request.params:
         result = await _dispatch_task(context, version)
     else:

@@ -54,7 +54,6 @@ from django_mcp.revisions.base import (
     SSEEvent,
     adopt_idempotency_key,
     capabilities,
-    context_for,
     encode_notification,
     encode_response,
 )
@@ -169,7 +168,7 @@ class ModernRevision:
             if request.method in OWN:
                 return await _serve_own(request, asked, mcp_request)
             channel = ModernChannel(mcp_request, asked)
-            context = context_for(mcp_request, request, asked.client, asked.capabilities, channel)
+            context = Context(mcp_request, request, channel, asked.client, asked.capabilities)
             check_state = None
             if ("inputResponses" in request.params or "requestState" in request.params) and request.method in ASKING:
                 check_state = partial(resume, context)
