@@ -186,7 +186,7 @@ class _RecordedCall:
                 ended = entry.of_error(context, error)
             else:
                 assert self.result is not None  # noqa: S101
-                ended = entry.of_result(context, self.result)
+                ended, self.result = entry.of_result(context, self.result)
             if self.span is not None:
                 code = error.code if isinstance(error, ProtocolError) else None
                 survive(partial(self.span.end, context, ended, seconds, code), "the span of a call")
@@ -215,7 +215,7 @@ class _RecordedCall:
         """Write the entry in the open transaction that also saves the task or its result."""
         if not self.is_logged:
             return
-        ended = entry.of_result(self.context, Result(fields))
+        ended, _ = entry.of_result(self.context, Result(fields))
         self._saved_with_result = self.build_facts(ended, time.perf_counter() - self._began)
         rows.save([self._entry(self._saved_with_result)])
 

@@ -157,36 +157,36 @@ def capabilities(server: MCPServer, response: ResponseStream) -> dict[str, Any]:
     return declared
 
 
-def encode_response(
-    request_id: RequestId,
-    result: Result,
-    version: str,
-    finish: Callable[[Result, MCPServer], dict[str, Any]],
-    server: MCPServer,
-) -> bytes:
+Finish = Callable[[Result, MCPServer], tuple[Mapping[str, Any], Mapping[str, Any]]]
+"""Returns the fields of a result as a protocol version has them, and the members that the version adds."""
+
+
+def encode_response(request_id: RequestId, result: Result, version: str, finish: Finish, server: MCPServer) -> bytes:
     """Return the encoded response for a result.
 
     Args:
         request_id: id of the request.
         result: the method's result.
         version: cache key of the encoding of a shared result.
-        finish: adds the members of *version* to a result.
+        finish: of *version*.
         server: the endpoint.
 
     Raises:
         InternalError: the result cannot be encoded.
     """
     try:
-        kept = result.encoded
-        if kept is None:
-            fields = finish(result, server)
-            if result.parts is None:
-                return encode_result(request_id, fields)
-            own = {name: data for name, data in result.parts.items() if fields[name] is result.fields[name]}
-            return encode_result(request_id, encode_fields(fields, own))
-        if version not in kept:
-            kept[version] = encode(finish(result, server))
-        return encode_result(request_id, kept[version])
+        if (kept := result.encoded) is not None and version in kept:
+            return encode_result(request_id, kept[version])
+        fields, added = finish(result, server)
+        if kept is not None:
+            kept[version] = encode({**fields, **added})
+            return encode_result(request_id, kept[version])
+        if result.data is not None and fields is result.fields:
+            return encode_result(request_id, result.data, added)
+        if result.parts is None:
+            return encode_result(request_id, fields, added)
+        own = {name: data for name, data in result.parts.items() if fields[name] is result.fields[name]}
+        return encode_result(request_id, encode_fields(fields, own), added)
     except UnencodableResult as error:
         raise _unencodable(request_id, error) from None
 

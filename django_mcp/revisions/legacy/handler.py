@@ -266,9 +266,8 @@ async def _result(
             return encode_result(request.id, {})
         case "server/discover":  # for connectors that rewrite the version header
             await policy_cache.refresh(mcp_request.runner)  # policies decide whether there are tasks
-            return encode_result(
-                request.id, complete(discover(mcp_request.server, mcp_request.response), mcp_request.server)
-            )
+            found = discover(mcp_request.server, mcp_request.response)
+            return encode_response(request.id, found, version, complete, mcp_request.server)
     handler = sessions.HANDLERS.get(request.method)
     if request.method.startswith("tasks/") and has_tasks(mcp_request.server, version):
         handler = tasks.HANDLERS.get(request.method, handler)
@@ -297,12 +296,12 @@ async def _dispatch_task(context: Context, version: str) -> Result:
     return result
 
 
-def _shape_result(version: str, method: str, result: Result, _: MCPServer) -> dict[str, Any]:
-    return shape(result.fields, method, version)
+def _shape_result(version: str, method: str, result: Result, _: MCPServer) -> tuple[dict[str, Any], dict[str, Any]]:
+    return shape(result.fields, method, version), {}
 
 
-def _shape_tools(version: str, result: Result, server: MCPServer) -> dict[str, Any]:
-    return with_support(shape(result.fields, "tools/list", version), server)
+def _shape_tools(version: str, result: Result, server: MCPServer) -> tuple[dict[str, Any], dict[str, Any]]:
+    return with_support(shape(result.fields, "tools/list", version), server), {}
 
 
 async def _ask(needed: InputRequired, channel: LegacyChannel, mcp_request: MCPRequest) -> MCPResponse:
