@@ -234,7 +234,9 @@ class APIKeyAuthentication(OwnAuthentication, is_exact=True):
 
     @sensitive_variables()
     def authenticate_key(self, key: tuple[str, ...], server: MCPServer) -> Principal:
-        row = find_key(key[0]) if len(key) == 1 else None
+        row: APIKey | None = None
+        if len(key) == 1 and is_well_formed(key[0]):
+            row = _LIVE.first(key_hash=hash_of(key[0]), now=timezone.now())
         principal = _principal_of(row, server)
         if row is None or principal is None:
             raise InvalidToken
@@ -307,15 +309,6 @@ def _keys_in(head: RequestHead) -> tuple[str, ...]:
 def keys_in_query(query: str) -> list[Credential]:
     """Return the values of ``api_key`` in a query string, even empty ones."""
     return [Credential(value) for name, value in parse_qsl(query, keep_blank_values=True) if name == PARAMETER]
-
-
-@sensitive_variables("key")
-def find_key(key: str) -> "APIKey | None":
-    """Return a valid key's row and user, or None. At most one query."""
-    if not is_well_formed(key):
-        return None
-    row: APIKey | None = _LIVE.first(key_hash=hash_of(key), now=timezone.now())
-    return row
 
 
 def _live(key_hash: str, now: datetime) -> "QuerySet[APIKey]":
