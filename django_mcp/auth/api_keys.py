@@ -229,7 +229,7 @@ class APIKeyAuthentication(OwnAuthentication, is_exact=True):
 
     @sensitive_variables()
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
-        keys = _keys_in(head)
+        keys = APIKeyAuthentication.credential_key(self, head)  # a subclass may share lookups by more
         return self.authenticate_key(keys, server) if keys else None
 
     @sensitive_variables()
@@ -263,8 +263,16 @@ class APIKeyAuthentication(OwnAuthentication, is_exact=True):
             != (principal.user.pk, principal.scopes, principal.read_only)
         ]
 
+    @sensitive_variables()
     def credential_key(self, head: RequestHead) -> tuple[str, ...]:
-        return _keys_in(head)
+        """Return every API key in a request."""
+        token = bearer(head.headers) if "authorization" in head.headers else None
+        keys = [token] if token is not None and is_key(token) else []
+        if key := head.headers.get("x-api-key", "").strip():
+            keys.append(Credential(key))
+        if settings.API_KEYS_IN_URL:
+            keys += keys_in_query(head.query)
+        return tuple(keys)
 
 
 def _principal_of(row: "APIKey | None", server: MCPServer) -> Principal | None:
@@ -291,18 +299,6 @@ def renewed(principal: Principal, server: MCPServer) -> Principal | None:
     if row is None or server.name not in row.endpoints:
         return None
     return dataclasses.replace(principal, scopes=frozenset(row.scopes), expires=row.expires, read_only=row.read_only)
-
-
-@sensitive_variables()
-def _keys_in(head: RequestHead) -> tuple[str, ...]:
-    """Return every API key in a request."""
-    token = bearer(head.headers) if "authorization" in head.headers else None
-    keys = [token] if token is not None and is_key(token) else []
-    if key := head.headers.get("x-api-key", "").strip():
-        keys.append(Credential(key))
-    if settings.API_KEYS_IN_URL:
-        keys += keys_in_query(head.query)
-    return tuple(keys)
 
 
 @sensitive_variables()
