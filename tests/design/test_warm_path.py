@@ -23,17 +23,17 @@ from django_mcp.transports.asgi import MCPApplication
 from tests.clients import LEGACY, MODERN, Client, exchange, no_django
 from tests.design.sources import ROOT
 
-MAX_CALLS = 51
+MAX_CALLS = 49
 # 10 is the aim: a layer is a file or two, the way back to the client is two more, who calls is one.
 MAX_FILES = 17
 # With the request log on, as it is by default: 80 and 14 are the aim.
-MAX_LOGGED_CALLS = 99
+MAX_LOGGED_CALLS = 97
 MAX_LOGGED_FILES = 23
-# With an API key as well, 100 and 20 are the aim.
-MAX_KEYED_CALLS = 124
+# With an API key as well, 100 and 20 are the aim. Decision 72 says what remains, and what it buys.
+MAX_KEYED_CALLS = 120
 MAX_KEYED_FILES = 25
 # And in a session.
-MAX_SESSION_CALLS = 144
+MAX_SESSION_CALLS = 139
 MAX_SESSION_FILES = 26
 WARM_UP = 3
 SETTLING_SECONDS = 0.02
