@@ -52,16 +52,23 @@ class Ended(NamedTuple):
     crash: Crash = Crash("", "")
 
 
-def of_result(context: Context, result: Result) -> Ended:
-    fields = result.fields
+def of_result(context: Context, result: Result) -> tuple[Ended, Result]:
+    """Return the outcome of a call, and *result* with its ``data``, so that it is encoded once."""
+    fields, data = result.fields, None
     try:
         # Approximate: each protocol version adds fields of its own.
         if result.encoded:
-            size = len(next(iter(result.encoded.values())))
+            data = next(iter(result.encoded.values()))
         else:
-            size = len(encode(fields)) if result.parts is None else len(encode_fields(fields, result.parts))
+            data = encode(fields) if result.parts is None else encode_fields(fields, result.parts)
+            result = Result(fields, result.ttl_ms, result.public, result.encoded, result.parts, data)
     except UnencodableResult as error:
-        return Ended(Outcome.CRASHED, "The result cannot be encoded as JSON.", crash=Crash(type(error).__name__, ""))
+        crash = Crash(type(error).__name__, "")
+        return Ended(Outcome.CRASHED, "The result cannot be encoded as JSON.", crash=crash), result
+    return _ended(context, fields, len(data)), result
+
+
+def _ended(context: Context, fields: Mapping[str, Any], size: int) -> Ended:
     if context.method == "tools/call" and "content" not in fields:
         task = fields if fields.get("resultType") == "task" else fields.get("task")
         if isinstance(task, Mapping):

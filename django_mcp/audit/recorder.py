@@ -17,7 +17,7 @@ from django_mcp.audit import entry, otel
 from django_mcp.audit import writer as rows
 from django_mcp.audit.entry import Ended, Facts
 from django_mcp.audit.otel import wanted
-from django_mcp.audit.writer import NotRecordable, NotRecorded, write_entry, writer
+from django_mcp.audit.writer import NotRecordable, NotRecorded, writer
 from django_mcp.core import dispatch
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.concurrency import NoThread, Runner, shared_pool
@@ -136,7 +136,7 @@ class Recorder:
         row = entry.of_refusal(server, principal, get_django_request, timezone.now(), message, reason, crash)
         if rows.is_there():
             try:
-                await write_entry(runner, row, is_task=False)
+                await writer.write(runner, row, is_task=False)
             except NotRecorded as error:
                 raise NotRecordable(error.cause) from None  # nothing ran
         if request_logged.receivers:
@@ -186,7 +186,7 @@ class _RecordedCall:
                 ended = entry.of_error(context, error)
             else:
                 assert self.result is not None  # noqa: S101
-                ended = entry.of_result(context, self.result)
+                ended, self.result = entry.of_result(context, self.result)
             if self.span is not None:
                 code = error.code if isinstance(error, ProtocolError) else None
                 survive(partial(self.span.end, context, ended, seconds, code), "the span of a call")
@@ -201,7 +201,7 @@ class _RecordedCall:
                     writer.post(self._entry(row))  # no caller waits for it
                 else:
                     facts = row if self.row is None else self._entry(row)
-                    await write_entry(context.runner, facts, is_task=context.channel.is_task)
+                    await writer.write(context.runner, facts, is_task=context.channel.is_task)
             if request_logged.receivers:
                 survive(partial(send_request_logged, context.runner, context.server, row), "the signal request_logged")
         except ProtocolError:
@@ -215,7 +215,7 @@ class _RecordedCall:
         """Write the entry in the open transaction that also saves the task or its result."""
         if not self.is_logged:
             return
-        ended = entry.of_result(self.context, Result(fields))
+        ended, _ = entry.of_result(self.context, Result(fields))
         self._saved_with_result = self.build_facts(ended, time.perf_counter() - self._began)
         rows.save([self._entry(self._saved_with_result)])
 

@@ -281,19 +281,32 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - whatever it is, there is no row
             raise NotRecordable(error) from None
 
-    async def write(self, facts: Facts) -> None:
-        """Write an entry and wait until it is committed.
+    async def write(self, runner: Runner, facts: Facts, *, is_task: bool) -> None:
+        """Write an entry, batched with others that end at the same time; *is_task* retries longer, as no client waits.
 
         Raises:
-            DatabaseError, InterfaceError: it could not be written.
+            NotRecorded: it could not be written; Python's log has the entry.
         """
+        try:
+            if not runner.is_inline:
+                await retry_attempt(partial(self.queue, facts))
+            else:
+                _write_inline(partial(save, [facts]), TASK_RETRY_TIMEOUT if is_task else 0.0)
+                if self.is_failing:
+                    self.note_success()
+        except Exception as error:  # whatever it is, there is no row
+            log_lost(facts, error)
+            raise NotRecorded(error) from error
+
+    def queue(self, facts: Facts) -> "asyncio.Future[None]":
+        """Queue an entry; the result is there when it is committed, or the error that prevented it."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         self._waiting.append(_Entry(facts, future))
         if not self._is_called and self._loop is not loop:
             self._loop = loop
             loop.call_soon(self._call)  # entries of this iteration are written together
-        await future
+        return future
 
     def post(self, facts: Facts) -> None:
         """Write an entry without waiting. May be called from any thread."""
@@ -428,24 +441,6 @@ writer = Writer()
 def log_pool() -> Pool:
     # A single thread with a database connection of its own.
     return Pool(1, "log")
-
-
-async def write_entry(runner: Runner, facts: Facts, *, is_task: bool) -> None:
-    """Write an entry, batched with others that end at the same time; *is_task* retries longer, as no client waits.
-
-    Raises:
-        NotRecorded: it could not be written; Python's log has the entry.
-    """
-    try:
-        if not runner.is_inline:
-            await retry_attempt(partial(writer.write, facts))
-        else:
-            _write_inline(partial(save, [facts]), TASK_RETRY_TIMEOUT if is_task else 0.0)
-            if writer.is_failing:
-                writer.note_success()
-    except Exception as error:  # whatever it is, there is no row
-        log_lost(facts, error)
-        raise NotRecorded(error) from error
 
 
 def _write_inline(write: Callable[[], T], patience: float) -> T:

@@ -23,7 +23,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_variables
 
-from django_mcp.auth.base import BaseAuthentication, InvalidToken, RequestHead, authenticators, bearer
+from django_mcp.auth.base import Credential, InvalidToken, OwnAuthentication, RequestHead, authenticators, bearer
 from django_mcp.conf import APPROVALS_SCOPE, settings
 from django_mcp.core import database
 from django_mcp.core.database import Prepared
@@ -221,20 +221,22 @@ USED_EVERY = timedelta(minutes=5)
 """Resolution of ``last_used``."""
 
 
-class APIKeyAuthentication(BaseAuthentication):
+class APIKeyAuthentication(OwnAuthentication, is_exact=True):
     """API keys, as ``Authorization: Bearer mcp_key_…`` or ``X-API-Key: mcp_key_…``.
 
     With ``DJANGO_MCP["API_KEYS_IN_URL"]`` also as ``?api_key=mcp_key_…``.
     """
 
-    reads_own_tables = True  # see ``base.is_own``
-
     @sensitive_variables()
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
-        keys = keys_in(head)
-        if not keys:
-            return None
-        row = find_key(keys[0]) if len(keys) == 1 else None
+        keys = APIKeyAuthentication.credential_key(self, head)  # a subclass may share lookups by more
+        return self.authenticate_key(keys, server) if keys else None
+
+    @sensitive_variables()
+    def authenticate_key(self, key: tuple[str, ...], server: MCPServer) -> Principal:
+        row: APIKey | None = None
+        if len(key) == 1 and is_well_formed(key[0]):
+            row = _LIVE.first(key_hash=hash_of(key[0]), now=timezone.now())
         principal = _principal_of(row, server)
         if row is None or principal is None:
             raise InvalidToken
@@ -263,7 +265,14 @@ class APIKeyAuthentication(BaseAuthentication):
 
     @sensitive_variables()
     def credential_key(self, head: RequestHead) -> tuple[str, ...]:
-        return tuple(keys_in(head))
+        """Return every API key in a request."""
+        token = bearer(head.headers) if "authorization" in head.headers else None
+        keys = [token] if token is not None and is_key(token) else []
+        if key := head.headers.get("x-api-key", "").strip():
+            keys.append(Credential(key))
+        if settings.API_KEYS_IN_URL:
+            keys += keys_in_query(head.query)
+        return tuple(keys)
 
 
 def _principal_of(row: "APIKey | None", server: MCPServer) -> Principal | None:
@@ -293,30 +302,9 @@ def renewed(principal: Principal, server: MCPServer) -> Principal | None:
 
 
 @sensitive_variables()
-def keys_in(head: RequestHead) -> list[str]:
-    """Return every API key in a request."""
-    token = bearer(head.headers)
-    keys = [token] if token is not None and is_key(token) else []
-    if key := head.headers.get("x-api-key", "").strip():
-        keys.append(key)
-    if settings.API_KEYS_IN_URL:
-        keys += keys_in_query(head.query)
-    return keys
-
-
-@sensitive_variables()
-def keys_in_query(query: str) -> list[str]:
+def keys_in_query(query: str) -> list[Credential]:
     """Return the values of ``api_key`` in a query string, even empty ones."""
-    return [value for name, value in parse_qsl(query, keep_blank_values=True) if name == PARAMETER]
-
-
-@sensitive_variables("key")
-def find_key(key: str) -> "APIKey | None":
-    """Return a valid key's row and user, or None. At most one query."""
-    if not is_well_formed(key):
-        return None
-    row: APIKey | None = _LIVE.first(key_hash=hash_of(key), now=timezone.now())
-    return row
+    return [Credential(value) for name, value in parse_qsl(query, keep_blank_values=True) if name == PARAMETER]
 
 
 def _live(key_hash: str, now: datetime) -> "QuerySet[APIKey]":

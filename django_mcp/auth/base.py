@@ -34,6 +34,15 @@ _TOKEN = re.compile(r"[!#-+\--\x7f]+")
 """ASCII without spaces, control characters, commas and quotation marks."""
 
 
+class RequestHeaders(dict[str, str]):
+    """Headers by lower-case name. Values are not shown where their representation is: error reports show variables."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"RequestHeaders({', '.join(self)})"
+
+
 class RequestHead(NamedTuple):
     """A request without its body.
 
@@ -134,16 +143,47 @@ def _place(kind: type, name: str) -> int:
     return next(place for place, owner in enumerate(kind.__mro__) if name in vars(owner))
 
 
-def bearer(headers: Mapping[str, str]) -> str | None:
+class OwnAuthentication(BaseAuthentication):
+    """Base of this package's classes that read only its own tables, and of a request only their ``credential_key``.
+
+    Attributes:
+        is_exact: False for a site's subclasses, which may read other tables and more of the request.
+    """
+
+    is_exact = False
+
+    def __init_subclass__(cls, *, is_exact: bool = False, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        cls.is_exact = is_exact
+
+    def authenticate_key(self, key: Any, server: MCPServer) -> Principal:
+        """Return the caller with this ``credential_key``, which is neither None nor empty.
+
+        Raises:
+            InvalidToken: the credential is invalid.
+        """
+        raise NotImplementedError
+
+
+class Credential(str):
+    """A credential as text that is not shown where its representation is: error reports show local variables."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
+
+
+def bearer(headers: Mapping[str, str]) -> Credential | None:
     """Return the token of ``Authorization: Bearer`` (RFC 6750, section 2.1), or None.
 
     Raises:
         InvalidToken: it is not exactly one token.
     """
-    scheme, _, token = headers.get("authorization", "").partition(" ")
+    scheme, _, sent = headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         return None
-    token = token.strip(" ")
+    token = Credential(sent.strip(" "))
     if not _TOKEN.fullmatch(token):
         raise InvalidToken
     return token
@@ -194,16 +234,12 @@ def required_authenticators(server: MCPServer) -> tuple[BaseAuthentication, ...]
     return load_authenticators(server)
 
 
-def is_own(authenticator: BaseAuthentication) -> bool:
-    # Subclasses may query other tables.
-    return "reads_own_tables" in vars(type(authenticator))
-
-
 def asks_site(server: MCPServer) -> bool:
     """Return True if ``find_ended`` of an endpoint may run the site's code."""
     inherited = BaseAuthentication.find_ended  # does nothing
     return any(
-        not is_own(authenticator) and type(authenticator).find_ended is not inherited
+        not (isinstance(authenticator, OwnAuthentication) and authenticator.is_exact)
+        and type(authenticator).find_ended is not inherited
         for authenticator in authenticators(server)
     )
 

@@ -120,7 +120,7 @@ class IssuerKeys:
         with self._lock:
             if self._is_fetching() or time.monotonic() - self._tried < pause:
                 return
-            thread = threading.Thread(target=self._try, name="django_mcp-issuer-keys", daemon=True)
+            thread = threading.Thread(target=self._try, name="django-mcp-issuer-keys", daemon=True)
             try:
                 thread.start()
             except RuntimeError:  # the system has no thread left: the next request tries again

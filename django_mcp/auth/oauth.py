@@ -18,9 +18,10 @@ from django.db.models.functions import JSONObject
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.version import get_version_tuple
+from django.views.decorators.debug import sensitive_variables
 
 from django_mcp.auth.api_keys import is_key
-from django_mcp.auth.base import BaseAuthentication, InvalidToken, Misconfigured, RequestHead, bearer
+from django_mcp.auth.base import InvalidToken, Misconfigured, OwnAuthentication, RequestHead, bearer
 from django_mcp.auth.grant_types import CLIENT_CREDENTIALS
 from django_mcp.auth.protected_resource import base_url, canonical, resource_of
 from django_mcp.conf import settings
@@ -51,10 +52,8 @@ def has_toolkit() -> bool:
     return apps.is_installed("oauth2_provider") and outdated_toolkit() is None
 
 
-class OAuth2Authentication(BaseAuthentication):
+class OAuth2Authentication(OwnAuthentication, is_exact=True):
     """Access tokens of django-oauth-toolkit, in the ``Authorization`` header."""
-
-    reads_own_tables = True  # see ``base.is_own``
 
     def require_installed(self) -> None:
         if (found := outdated_toolkit()) is not None:
@@ -73,11 +72,14 @@ class OAuth2Authentication(BaseAuthentication):
         token = bearer(head.headers)
         if token is None or is_key(token):
             return None
-        row = find_token(token)
-        principal = _principal_of(row, resource_of(server))
-        if principal is None or not is_usable(row.application, head):
+        row, principal = _find_principal(token, server)
+        if not is_usable(row.application, head):
             raise InvalidToken
         return principal
+
+    @sensitive_variables()
+    def authenticate_key(self, key: str, server: MCPServer) -> Principal:
+        return _find_principal(key, server)[1]
 
     def find_ended(self, principals: Sequence[Principal], server: MCPServer) -> Iterable[Principal]:  # noqa: ARG002
         mine = [principal for principal in principals if principal.kind in KINDS and principal.credential]
@@ -109,6 +111,16 @@ class OAuth2Authentication(BaseAuthentication):
 
 KINDS = ("oauth", "client")
 """Kinds of principals that an application's tokens make."""
+
+
+@sensitive_variables("token")
+def _find_principal(token: str, server: MCPServer) -> tuple[Any, Principal]:
+    """Return the row of a valid token with its caller, or raise ``InvalidToken``."""
+    row = find_token(token)
+    principal = _principal_of(row, resource_of(server))
+    if principal is None:
+        raise InvalidToken
+    return row, principal
 
 
 def _principal_of(row: Any, wanted: str) -> Principal | None:

@@ -16,8 +16,9 @@ from django_mcp.core.failures import crash_listener, must_propagate
 from django_mcp.core.permissions import admits, covers
 from django_mcp.core.policies import policy_cache
 from django_mcp.core.principal import Principal
+from django_mcp.core.request import CallSource
 from django_mcp.core.server import MCPServer
-from django_mcp.protocol.jsonrpc import decode
+from django_mcp.protocol.jsonrpc import Request, decode
 from django_mcp.protocol.meta import APPS, APPS_SETTINGS
 from django_mcp.revisions.base import MCPResponse, SSEEvent
 from django_mcp.transports.authentication import find_caller, insufficient_scope
@@ -154,7 +155,8 @@ def permission_context(
 ) -> Context:
     """Return a context for permission checks outside of a call, as of a client that shows apps."""
     declared = {"extensions": {APPS: APPS_SETTINGS}}
-    return Context(server, principal, INLINE, lambda: request, 0, method, params, None, declared, Channel())
+    source = CallSource(server, principal, INLINE, lambda: request)
+    return Context(source, Request(0, method, params), Channel(), capabilities=declared)
 
 
 def refresh_server(server: MCPServer) -> None:

@@ -185,24 +185,13 @@ class _Mailbox:
                 future.set_exception(as_call_error(error))
 
 
-class _NoMailbox:
-    """A mailbox for jobs without a caller."""
-
-    def put(self, future: None, value: Any, error: BaseException | None) -> None:  # noqa: ARG002 - see _Mailbox
-        if error is not None:
-            logger.error("a background job failed", exc_info=error)
-
-
-_NO_MAILBOX = _NoMailbox()
-
-
 class _Job(NamedTuple):
-    """A function to call in a context, and the mailbox and future for its result."""
+    """A function to call in a context, and the mailbox and future for its result; None without a caller."""
 
     function: Callable[[], Any]
     context: contextvars.Context
     future: Any
-    mailbox: Any
+    mailbox: _Mailbox | None
 
 
 class Pool:
@@ -299,7 +288,7 @@ class Pool:
         """
         if self._submit() - self._finished > len(self._threads) < self.size:
             self._start()
-        self._jobs.put(_Job(function, contextvars.Context(), None, _NO_MAILBOX))
+        self._jobs.put(_Job(function, contextvars.Context(), None, None))
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
         # asgiref would start a thread, with connections of its own, for each call, as Django's ASGI handler does.
@@ -362,7 +351,7 @@ class Pool:
             if job is None:  # meant for a stopping thread
                 continue
             function, context, future, mailbox = job
-            started, value = time.monotonic(), None
+            started, value, error = time.monotonic(), None, None
             try:
                 try:
                     if not known or started - looked_at > CONNECTION_CHECK_SECONDS or any(map(had_error, known)):
@@ -372,16 +361,16 @@ class Pool:
                         asked_at = started if started - asked_at > IDLE_SECONDS else asked_at
                     around = context.get(AROUND_JOBS)
                     value = context.run(function) if around is None else context.run(around, function)
-                except BaseException as error:  # noqa: BLE001 - raised in the caller
-                    # Counted before the caller goes on, whose next job would start another thread.
-                    self._finished = self._finish()
-                    mailbox.put(future, None, error)
-                else:
-                    self._finished = self._finish()
-                    mailbox.put(future, value, None)
-                for connection in () if self._keeps_transactions else connections.all(initialized_only=True):
-                    if connection.in_atomic_block:
-                        end_open_transactions()
+                except BaseException as failure:  # noqa: BLE001 - raised in the caller
+                    error = failure
+                # Counted before the caller goes on, whose next job would start another thread.
+                self._finished = self._finish()
+                if mailbox is not None:
+                    mailbox.put(future, value, error)
+                elif error is not None:
+                    logger.error("a background job failed", exc_info=error)
+                if not self._keeps_transactions and any(map(_IN_ATOMIC_BLOCK, connections.all(initialized_only=True))):
+                    end_open_transactions()
                 if pooled:
                     give_back(pooled)
             except BaseException:  # of the connections' pool, say; the thread goes on, as it stays counted
@@ -390,7 +379,7 @@ class Pool:
                     logger.exception("a worker thread failed outside of its jobs; it continues")
             # Keep nothing of this job alive until the next one.
             del job, function, context, future, mailbox
-            value = None
+            value = error = None
         with suppress(Exception):
             connections.close_all()
 

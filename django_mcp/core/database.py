@@ -108,7 +108,8 @@ class _Statement(NamedTuple):
     """A compiled query of one connection.
 
     Attributes:
-        parameters: parameters, with a ``_Hole`` for each varying one.
+        parameters: parameters, with the stand-ins of those that vary.
+        holes: names of the values that vary, by place in *parameters*.
         converters: from database to Python values, by column.
         own: columns of the model.
         related: foreign keys, with the columns of their models.
@@ -119,14 +120,11 @@ class _Statement(NamedTuple):
     compiler: Any
     sql: str
     parameters: Sequence[Any]
+    holes: Mapping[int, str]
     converters: Any
     own: list[str]
     related: list[tuple[Any, list[str]]]
     annotations: list[str]
-
-
-class _Hole(NamedTuple):
-    name: str
 
 
 class Prepared:
@@ -149,26 +147,21 @@ class Prepared:
         self._local = threading.local()
 
     def first(self, **values: Any) -> Any:
-        found = self.all(**values)
-        return found[0] if found else None
-
-    def all(self, **values: Any) -> list[Any]:
-        """Return all rows. One query."""
+        """Return the row with these values, or None. One query."""
         statement = self._statement()
-        ops = statement.connection.ops
-        given = {
-            name: ops.adapt_datetimefield_value(value) if isinstance(value, datetime.datetime) else value
-            for name, value in values.items()
-        }
-        parameters = [
-            given[parameter.name] if type(parameter) is _Hole else parameter for parameter in statement.parameters
-        ]
+        parameters = list(statement.parameters)
+        for place, name in statement.holes.items():
+            value = values[name]
+            if isinstance(value, datetime.datetime):
+                value = statement.connection.ops.adapt_datetimefield_value(value)
+            parameters[place] = value
         with statement.connection.cursor() as cursor:
             cursor.execute(statement.sql, parameters)
-            rows = cursor.fetchall()
-        if rows:
-            rows = statement.compiler.apply_converters(rows, statement.converters)
-        return [_instance(row, statement) for row in rows]
+            row = cursor.fetchone()
+        if row is None:
+            return None
+        [row] = statement.compiler.apply_converters([row], statement.converters)
+        return _instance(row, statement)
 
     def _statement(self) -> _Statement:
         known: dict[str, _Statement] | None = getattr(self._local, "statements", None)
@@ -202,24 +195,25 @@ class Prepared:
         queryset = queryset.values_list(*own, *theirs, *annotations)
         compiler = queryset.query.get_compiler(connection=connection)
         sql, parameters = compiler.as_sql()
-        holes = [_hole(parameter, stand_ins, connection) for parameter in parameters]
-        missing = stand_ins.keys() - {hole.name for hole in holes if type(hole) is _Hole}
+        names = [_name_of(parameter, stand_ins, connection) for parameter in parameters]
+        holes = {place: name for place, name in enumerate(names) if name is not None}
+        missing = stand_ins.keys() - set(holes.values())
         if missing:
             msg = f"the query does not depend on {sorted(missing)}"
             raise RuntimeError(msg)
         selected = [column for column, _, _ in compiler.select]
         converters = compiler.get_converters(selected)
-        return _Statement(connection, compiler, sql, holes, converters, own, related, annotations)
+        return _Statement(connection, compiler, sql, parameters, holes, converters, own, related, annotations)
 
 
-def _hole(value: Any, stand_ins: Mapping[str, Any], connection: Any) -> Any:
+def _name_of(value: Any, stand_ins: Mapping[str, Any], connection: Any) -> str | None:
     for name, stand_in in stand_ins.items():
         given = stand_in
         if isinstance(stand_in, datetime.datetime):
             given = connection.ops.adapt_datetimefield_value(stand_in)
         if type(value) is type(given) and value == given:
-            return _Hole(name)
-    return value
+            return name
+    return None
 
 
 def _columns(model: Any) -> list[str]:

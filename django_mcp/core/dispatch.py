@@ -59,7 +59,7 @@ logger = logging.getLogger("django_mcp")
 
 
 class ObservedCall(Protocol):
-    """An observed call; ``dispatch`` sets its result."""
+    """An observed call; ``dispatch`` sets its result, which the observer may complete with its encoding."""
 
     result: Result | None
 
@@ -271,7 +271,13 @@ async def _run_tool(
     function = tool.function
     if function.is_async:
         call = partial(function.call if execution is None else execution.in_time(function.call), **keywords)
-        return await _run_coroutine(context, tool, call, runner, most, most_bytes)
+        if context.grant is not None:
+            fields = await _run_approved_coroutine(context, context.grant, call, tool, most, most_bytes)
+        else:
+            fields = await _convert(tool, await runner.coroutine(call), runner, most, most_bytes)
+        if tool.app is not None:
+            await run_to_completion(runner.checks, partial(_add_view, context, tool, fields))
+        return fields
     work = partial(_run_function, context, tool, keywords, execution, most, most_bytes)
     if tool.atomic:
         work = partial(in_transaction, work, context if function.context else None)
@@ -324,23 +330,6 @@ def _require_client(context: Context) -> None:
         raise Cancelled
 
 
-async def _run_coroutine(
-    context: Context,
-    tool: Tool,
-    call: Callable[[], Awaitable[Any]],
-    runner: Runner,
-    most: int | None,
-    most_bytes: int | None,
-) -> dict[str, Any]:
-    if context.grant is not None:
-        fields = await _run_approved_coroutine(context, context.grant, call, tool, most, most_bytes)
-    else:
-        fields = await _convert(tool, await runner.coroutine(call), runner.checks, most, most_bytes)
-    if tool.app is not None:
-        await run_to_completion(runner.checks, partial(_add_view, context, tool, fields))
-    return fields
-
-
 JSON_VALUE = 64
 """Characters that each value counts as, towards ``MAX_SHORT``."""
 
@@ -348,7 +337,7 @@ JSON_VALUE = 64
 async def _convert(tool: Tool, value: Any, runner: Runner, most: int | None, most_bytes: int | None) -> dict[str, Any]:
     # A large value would block the event loop.
     convert = partial(tool.output.fields, value, most, most_bytes)
-    return convert() if _is_short(value) else await run_to_completion(runner, convert)
+    return convert() if _is_short(value) else await run_to_completion(runner.checks, convert)
 
 
 def _is_short(value: Any) -> bool:
@@ -395,7 +384,7 @@ async def _run_approved_coroutine(
     outcome = "error"
     try:
         value = await context.site_runner.coroutine(call)
-        fields = await _convert(tool, value, context.site_runner.checks, most, most_bytes)
+        fields = await _convert(tool, value, context.site_runner, most, most_bytes)
         outcome = "error" if fields.get("isError") else "ok"
     except InputRequired:
         # The call asks a question, so it has no outcome yet.
@@ -500,7 +489,8 @@ async def dispatch(
         return await _handle(context, extended, check_request)
     async with watch as observed:
         observed.result = await _handle(context, extended, check_request)
-        return observed.result
+    assert observed.result is not None  # noqa: S101
+    return observed.result
 
 
 async def _handle(context: Context, extended: bool, check_request: Callable[[], Awaitable[None]] | None) -> Result:

@@ -69,7 +69,7 @@ class Resolver:
         if not self._places.acquire(blocking=False):
             raise BlockingIOError("Too many DNS lookups are unanswered.")
         answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        thread = threading.Thread(target=self._look_up, args=(host, port, answers), name="django_mcp-dns", daemon=True)
+        thread = threading.Thread(target=self._look_up, args=(host, port, answers), name="django-mcp-dns", daemon=True)
         try:
             thread.start()
         except BaseException:

@@ -10,8 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from types import MappingProxyType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 from urllib.parse import parse_qsl, urlencode
 
 from django.conf import settings as django_settings
@@ -23,7 +23,7 @@ from django_mcp.conf import settings
 from django_mcp.core.channel import Cancelled, Channel
 from django_mcp.core.concurrency import INLINE, Runner, SiteRunner
 from django_mcp.core.principal import Principal
-from django_mcp.protocol.errors import RequestId
+from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.meta import ClientInfo, meta_of, shows_apps
 
 if TYPE_CHECKING:
@@ -167,6 +167,40 @@ setting_changed.connect(_forget_languages, dispatch_uid="django_mcp.core.request
 TRACE = ("traceparent", "tracestate", "baggage")
 
 
+class Source(Protocol):
+    """Where a call comes from: an ``MCPRequest``, or a ``CallSource``."""
+
+    @property
+    def server(self) -> "MCPServer":
+        """The endpoint."""
+
+    @property
+    def principal(self) -> Principal:
+        """The caller."""
+
+    @property
+    def runner(self) -> Runner:
+        """The transport's runner."""
+
+    @property
+    def get_django_request(self) -> Callable[[], Any]:
+        """Return a Django request; see ``address_at``."""
+
+    @property
+    def is_large(self) -> bool:
+        """Return True if the parameters are too large to validate on the event loop."""
+
+
+class CallSource(NamedTuple):
+    """A ``Source`` without a request of the protocol."""
+
+    server: "MCPServer"
+    principal: Principal
+    runner: Runner
+    get_django_request: Callable[[], Any]
+    is_large: bool = False
+
+
 class RequestContext:
     """The data of a call. Tools get its subclass ``Context``.
 
@@ -217,27 +251,21 @@ class RequestContext:
 
     def __init__(
         self,
-        server: "MCPServer",
-        principal: Principal,
-        runner: Runner,
-        get_django_request: Callable[[], Any],
-        request_id: RequestId,
-        method: str,
-        params: dict[str, Any],
-        client: Any,
-        capabilities: Mapping[str, Any],
+        source: Source,
+        request: Request,
         channel: Channel,
+        client: Any = None,
+        capabilities: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        self.server = server
-        self.principal = principal
-        self.runner = runner
-        self._get_django_request = get_django_request
+        self.server = source.server
+        self.principal = source.principal
+        self.runner: Runner = source.runner
+        self._get_django_request = source.get_django_request
+        self.is_large = source.is_large
         self._request: Any = None
         self._given: Mapping[str, Any] = {}
-        self.request_id = request_id
-        self.method = method
-        self.params = params
-        self._client = client
+        self.request_id, self.method, self.params = request
+        self._client = client  # unvalidated
         self.capabilities = capabilities
         self.channel = channel
         self.transaction: Transaction | None = None
@@ -245,7 +273,6 @@ class RequestContext:
         self.grant: ApprovalGrant | None = None
         self.crash: BaseException | None = None
         self.relay: Any = None
-        self.is_large = False
         self.consume_state: Callable[[], bool] | None = None
         self.tenant = ""
         self._seen: Counter[str] | None = None

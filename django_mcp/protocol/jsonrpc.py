@@ -249,15 +249,20 @@ def encode_fields(fields: Mapping[str, Any], parts: Mapping[str, bytes]) -> byte
     return b"{%b}" % b",".join([*([others[1:-1]] if len(others) > len(b"{}") else []), *members])
 
 
-def encode_result(request_id: RequestId, result: dict[str, Any] | bytes) -> bytes:
-    """Return a response with *result*, an object or its JSON.
+def encode_result(
+    request_id: RequestId, result: Mapping[str, Any] | bytes, added: Mapping[str, Any] | None = None
+) -> bytes:
+    """Return a response with *result*, an object or its JSON, and the members *added* to it.
 
     Raises:
-        UnencodableResult: the object cannot be encoded.
+        UnencodableResult: an object cannot be encoded.
     """
-    if type(result) is bytes:
+    if isinstance(result, bytes):
+        if added:
+            more = encode(added)
+            result = b"%b,%b" % (result[:-1], more[1:]) if len(result) > len(b"{}") else more
         return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (to_json(request_id), result)
-    return encode({"jsonrpc": JSONRPC, "id": request_id, "result": result})
+    return encode({"jsonrpc": JSONRPC, "id": request_id, "result": {**result, **added} if added else result})
 
 
 def encode_error(request_id: RequestId | None, error: ProtocolError) -> bytes:
@@ -285,6 +290,7 @@ class Result(NamedTuple):
         public: True if it is the same for every caller (2026-07-28, Caching, Cache Scope Field).
         encoded: shared encodings by protocol version, or None.
         parts: large members of ``fields`` as JSON, encoded once and not on the event loop.
+        data: ``fields`` as JSON, if the request log has encoded them to know their size.
     """
 
     fields: dict[str, Any]
@@ -292,3 +298,4 @@ class Result(NamedTuple):
     public: bool = False
     encoded: dict[str, bytes] | None = None
     parts: Mapping[str, bytes] | None = None
+    data: bytes | None = None

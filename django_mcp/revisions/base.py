@@ -6,9 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import Any, NamedTuple, Protocol
 
 from django_mcp.core import database
-from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import Runner
-from django_mcp.core.context import Context
 from django_mcp.core.database import NOT_MIGRATED, is_unmigrated
 from django_mcp.core.failures import report_crash
 from django_mcp.core.principal import Principal
@@ -159,56 +157,36 @@ def capabilities(server: MCPServer, response: ResponseStream) -> dict[str, Any]:
     return declared
 
 
-def context_for(
-    mcp_request: MCPRequest, request: Request, client: Any, capabilities: Mapping[str, Any], channel: Channel
-) -> Context:
-    """Return the context of a call. *client* is unvalidated."""
-    context = Context(
-        mcp_request.server,
-        mcp_request.principal,
-        mcp_request.runner,
-        mcp_request.get_django_request,
-        request.id,
-        request.method,
-        request.params,
-        client,
-        capabilities,
-        channel,
-    )
-    context.is_large = mcp_request.is_large
-    return context
+Finish = Callable[[Result, MCPServer], tuple[Mapping[str, Any], Mapping[str, Any]]]
+"""Returns the fields of a result as a protocol version has them, and the members that the version adds."""
 
 
-def encode_response(
-    request_id: RequestId,
-    result: Result,
-    version: str,
-    finish: Callable[[Result, MCPServer], dict[str, Any]],
-    server: MCPServer,
-) -> bytes:
+def encode_response(request_id: RequestId, result: Result, version: str, finish: Finish, server: MCPServer) -> bytes:
     """Return the encoded response for a result.
 
     Args:
         request_id: id of the request.
         result: the method's result.
         version: cache key of the encoding of a shared result.
-        finish: adds the members of *version* to a result.
+        finish: of *version*.
         server: the endpoint.
 
     Raises:
         InternalError: the result cannot be encoded.
     """
     try:
-        kept = result.encoded
-        if kept is None:
-            fields = finish(result, server)
-            if result.parts is None:
-                return encode_result(request_id, fields)
-            own = {name: data for name, data in result.parts.items() if fields[name] is result.fields[name]}
-            return encode_result(request_id, encode_fields(fields, own))
-        if version not in kept:
-            kept[version] = encode(finish(result, server))
-        return encode_result(request_id, kept[version])
+        if (kept := result.encoded) is not None and version in kept:
+            return encode_result(request_id, kept[version])
+        fields, added = finish(result, server)
+        if kept is not None:
+            kept[version] = encode({**fields, **added})
+            return encode_result(request_id, kept[version])
+        if result.data is not None and fields is result.fields:
+            return encode_result(request_id, result.data, added)
+        if result.parts is None:
+            return encode_result(request_id, fields, added)
+        own = {name: data for name, data in result.parts.items() if fields[name] is result.fields[name]}
+        return encode_result(request_id, encode_fields(fields, own), added)
     except UnencodableResult as error:
         raise _unencodable(request_id, error) from None
 

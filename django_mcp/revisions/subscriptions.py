@@ -22,7 +22,9 @@ from django_mcp.core.after_fork import clear_after_fork
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import checks_pool, retry_database
 from django_mcp.core.context import Context
+from django_mcp.core.request import CallSource
 from django_mcp.core.resources import find_known, may_query, refresh_principal
+from django_mcp.protocol.jsonrpc import Request
 from django_mcp.pubsub import publish
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import Subscription
@@ -127,9 +129,8 @@ class SubscriptionFilter:
         if not wanted:
             return set()
         server, method = self._server, "resources/subscribe"
-        context = Context(
-            server, self._principal, checks_pool(), self._get_django_request, 0, method, {}, None, {}, Channel()
-        )
+        source = CallSource(server, self._principal, checks_pool(), self._get_django_request)
+        context = Context(source, Request(0, method, {}), Channel())
         if not may_query(server):
             return set(find_known(context, wanted))
         try:

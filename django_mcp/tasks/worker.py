@@ -26,12 +26,13 @@ from django_mcp.core.database import refresh_connections
 from django_mcp.core.dispatch import dispatch
 from django_mcp.core.elicitation import InputRequired
 from django_mcp.core.failures import report_crash
-from django_mcp.core.request import without_credentials
+from django_mcp.core.request import CallSource, without_credentials
 from django_mcp.core.resources import checking_pool
 from django_mcp.core.server import MCPServer, servers
 from django_mcp.core.signals import server_stopped
 from django_mcp.models import Task
 from django_mcp.protocol.errors import InternalError, ProtocolError
+from django_mcp.protocol.jsonrpc import Request
 from django_mcp.tasks import store
 from django_mcp.tasks.channel import TaskChannel, plain
 from django_mcp.tasks.principal_snapshot import PrincipalGone, request_of, restore
@@ -360,15 +361,6 @@ def _context(task: Task, channel: TaskChannel) -> Context:
         principal = restore(task, server)
     except PrincipalGone:
         raise InternalError("The caller of this task no longer has access.") from None
-    return Context(
-        server,
-        principal,
-        channel.runner,
-        lambda: without_credentials(request_of(task)),
-        task.task_id,
-        task.request["method"],
-        task.request["params"],
-        task.client,
-        task.capabilities,
-        channel,
-    )
+    source = CallSource(server, principal, channel.runner, lambda: without_credentials(request_of(task)))
+    request = Request(task.task_id, task.request["method"], task.request["params"])
+    return Context(source, request, channel, task.client, task.capabilities)

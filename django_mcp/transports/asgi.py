@@ -9,13 +9,13 @@ daphne cancels applications and cuts connections when it stops; other servers wa
 import asyncio
 import io
 import sys
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping
 from functools import lru_cache, partial
 from typing import Any
 
 from django.core.handlers.asgi import ASGIRequest
 
-from django_mcp.auth.base import RequestHead
+from django_mcp.auth.base import RequestHead, RequestHeaders
 from django_mcp.auth.protected_resource import path_of
 from django_mcp.conf import settings, site_settings
 from django_mcp.core.concurrency import shared_pool
@@ -241,16 +241,13 @@ _NAMES = {
 """Common headers, which are not decoded for each request."""
 
 
-def read_headers(raw: Collection[tuple[bytes, bytes]]) -> dict[str, str]:
+def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> RequestHeaders:
     """Return headers by lower-case name; repeated ones are joined by commas."""
-    headers = {_NAMES.get(name) or name.decode("latin-1"): value.decode("latin-1") for name, value in raw}
-    if len(headers) == len(raw):
-        return headers
-    joined: dict[str, str] = {}
+    headers = RequestHeaders()
     for name, value in raw:
-        key, text = name.decode("latin-1"), value.decode("latin-1")
-        joined[key] = f"{joined[key]}, {text}" if key in joined else text
-    return joined
+        key, text = _NAMES.get(name) or name.decode("latin-1"), value.decode("latin-1")
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    return headers
 
 
 def host_of(scope: Scope, headers: Mapping[str, str]) -> str:

@@ -26,9 +26,9 @@ from django_mcp.auth.base import (
     AuthenticationUnavailable,
     BaseAuthentication,
     InvalidToken,
+    OwnAuthentication,
     RequestHead,
     bearer,
-    is_own,
     required_authenticators,
 )
 from django_mcp.conf import settings
@@ -42,7 +42,9 @@ from django_mcp.core.permissions import Right, admits, covers, find_right
 from django_mcp.core.policies import policy_cache
 from django_mcp.core.principal import Principal
 from django_mcp.core.rate_limited_log import log_rate_limited
+from django_mcp.core.request import CallSource
 from django_mcp.core.server import MCPServer
+from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.meta import APPS, APPS_SETTINGS, CLIENT_CAPABILITIES, CLIENT_INFO
 from django_mcp.transports.base import Refusal
 
@@ -129,7 +131,7 @@ async def find_caller(head: RequestHead, server: MCPServer, runner: Runner) -> P
             if token is not None:
                 raise InvalidToken
             raise _refusal(server, 401, None, "Authentication required: this endpoint needs a credential.")
-        if sent and principal.is_anonymous and len(known) > 1:
+        if sent and len(known) > 1 and principal.is_anonymous:
             raise InvalidToken  # a credential of an unknown kind must not count as anonymous access
     except (InvalidToken, DataError) as error:
         raise _bad_credential(head, server, error) from None
@@ -182,9 +184,16 @@ async def _look_up(
     key = authenticator.credential_key(head)
     if key is not None and not key:  # no credential for this class
         return None
-    look_up = partial(_authenticate, authenticator, head, server)
-    is_ours = key is not None and is_own(authenticator) and server.user_passes_test is None
-    runner = runner.own if is_ours else runner.checks
+    look_up: Callable[[], Principal | None]
+    if (
+        key is not None
+        and isinstance(authenticator, OwnAuthentication)
+        and authenticator.is_exact
+        and server.user_passes_test is None
+    ):
+        look_up, runner = partial(authenticator.authenticate_key, key, server), runner.own
+    else:
+        look_up, runner = partial(_authenticate, authenticator, head, server), runner.checks
     if key is None or not isinstance(runner, Pool):
         return await runner.sync(look_up)
     return await lookups.find(runner, _Credential(authenticator, server, head.host, key), look_up)
@@ -214,9 +223,8 @@ async def require_scopes(
         match message:
             case {"method": str(method), "params": dict(params)}:
                 client, declared = _client_of(params)
-                context = Context(
-                    server, principal, runner, get_django_request, 0, method, params, client, declared, Channel()
-                )
+                source = CallSource(server, principal, runner, get_django_request)
+                context = Context(source, Request(0, method, params), Channel(), client, declared)
                 for primitive in named_primitives(server, method, params):
                     right = await find_right(context, primitive)
                     if right is Right.KNOW and policy_cache.is_due:  # a tool blocked meanwhile requires no scopes

@@ -15,7 +15,7 @@ from django.http.request import HttpHeaders
 from django.http.response import HttpResponseBase
 from django.urls import get_script_prefix
 
-from django_mcp.auth.base import RequestHead
+from django_mcp.auth.base import RequestHead, RequestHeaders
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import INLINE, Runner, run_inline, shared_pool
 from django_mcp.core.failures import must_propagate
@@ -74,7 +74,7 @@ def _exempt(view: View) -> View:
 
 
 async def _serve(endpoint: Endpoint, request: HttpRequest, runner: Runner) -> HttpResponseBase:
-    headers = {name: value for key, value in request.META.items() if (name := _HEADERS[key])}
+    headers = RequestHeaders({name: value for key, value in request.META.items() if (name := _HEADERS[key])})
     query = request.META.get("QUERY_STRING", "")
     head = RequestHead(str(request.method), headers, _host(request), request.is_secure, lambda: request, query)
     admitted = await endpoint.admit(head, runner)

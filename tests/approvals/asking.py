@@ -15,8 +15,9 @@ from django_mcp.core.concurrency import INLINE, run_inline
 from django_mcp.core.context import Context
 from django_mcp.core.dispatch import dispatch
 from django_mcp.core.elicitation import Dialogue
+from django_mcp.core.request import CallSource
 from django_mcp.models import Approval, ApprovalEvent, Task
-from django_mcp.protocol.jsonrpc import Result
+from django_mcp.protocol.jsonrpc import Request, Result
 from django_mcp.protocol.meta import ClientInfo
 from django_mcp.pubsub.once import StepChannel
 from django_mcp.tasks.worker import heartbeat
@@ -82,7 +83,9 @@ def serve(server: MCPServer, user: Any, name: str, arguments: dict[str, Any], **
         params["task"] = options.pop("task")
     given = {"kind": "test", "id": getattr(user, "username", "nobody"), "user": user or AnonymousUser(), **options}
     info = ClientInfo("tests", "1")
-    context = Context(server, Principal(**given), INLINE, HttpRequest, 1, "tools/call", params, info, {}, channel)
+    context = Context(
+        CallSource(server, Principal(**given), INLINE, HttpRequest), Request(1, "tools/call", params), channel, info
+    )
     return dict(run_inline(dispatch(context)).fields)
 
 

@@ -13,7 +13,9 @@ from django_mcp import Context, MCPServer, ModelResource, Principal, form_tool, 
 from django_mcp.approvals.decisions import approve
 from django_mcp.approvals.previews import preview_of
 from django_mcp.core.concurrency import INLINE, run_inline
+from django_mcp.core.request import CallSource
 from django_mcp.models import Approval
+from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.meta import ClientInfo
 from django_mcp.pubsub.once import StepChannel
 from tests.approvals.asking import People, kind, kind_of, newest, serve
@@ -78,7 +80,9 @@ def test_the_preview_of_a_form_leaves_its_arguments_to_the_call_that_waits(
     keywords = tool_.arguments.validate({"pk": renaming[0].pk, "name": "new"})
     principal = Principal("test", "ann", people["ann"])
     info = ClientInfo("tests", "1")
-    context = Context(server, principal, INLINE, HttpRequest, 1, "tools/call", {}, info, {}, StepChannel())
+    context = Context(
+        CallSource(server, principal, INLINE, HttpRequest), Request(1, "tools/call", {}), StepChannel(), info
+    )
     assert run_inline(preview_of(context, tool_, keywords)).value["changes"]
     assert keywords["given"] == {"pk": renaming[0].pk, "name": "new"}
 

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 from django.core.cache import cache
+from pydantic_core import to_json
 
-from django_mcp import MCPServer, ToolError, ToolResult, tool
+from django_mcp import MCPServer, ToolError, ToolResult, prompt, resource, tool
 from django_mcp.models import RequestLog
+from django_mcp.protocol import jsonrpc
 from tests.clients import Client
 
 Log = Callable[[], list[RequestLog]]
@@ -25,6 +27,66 @@ def test_a_call_is_a_row_with_all_that_is_known_of_it(call_log: Log, site: MCPSe
     assert (row.client_name, row.client_version) == (("tests", "1") if client.is_modern else ("", ""))
     assert row.result_size == len(b'{"content":[{"type":"text","text":"42"}],"structuredContent":42}')
     assert row.duration > 0
+
+
+@pytest.mark.every_way_in
+def test_a_long_result_is_encoded_once_for_its_size_and_its_answer(
+    call_log: Log, server: MCPServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @tool(server=server)
+    def table() -> dict[str, list[str]]:
+        return {"rows": ["a row of the table"] * 100}
+
+    encoded: list[int] = []
+
+    def counting(value: Any, **options: Any) -> bytes:
+        data = to_json(value, **options)
+        if b"row of the table" in data:
+            encoded.append(len(data))
+        return data
+
+    monkeypatch.setattr(jsonrpc, "to_json", counting)
+    assert len(client.call("table").result["content"][0]["text"]) > 2000
+    assert encoded == [call_log()[0].result_size]
+
+
+@pytest.mark.every_way_in
+def test_an_answer_is_the_same_whether_it_is_logged_or_not(
+    call_log: Log, make_server: Callable[..., MCPServer], version: str, edge: str
+) -> None:
+    answers = []
+    for name, is_logged in (("logged", True), ("silent", False)):
+        server = make_server(name, log_requests=is_logged)
+
+        @tool(server=server)
+        def noted() -> ToolResult[dict[str, int]]:
+            return ToolResult({"found": 1}, meta={"com.example/page": 2})
+
+        @tool(server=server)
+        def plain() -> int:
+            return 7
+
+        @resource("note://me", server=server)
+        def note() -> str:
+            return "Buy milk"
+
+        @prompt(server=server)
+        def ask() -> str:
+            return "What is new?"
+
+        client, own = Client(server, version, edge), "io.modelcontextprotocol/serverInfo"  # which names the endpoint
+        results = [
+            client.request(method, params).result
+            for method, params in (
+                ("tools/call", {"name": "plain"}),
+                ("tools/call", {"name": "noted"}),
+                ("resources/read", {"uri": "note://me"}),
+                ("prompts/get", {"name": "ask"}),
+            )
+        ]
+        answers.append([{**result, "_meta": {**result.get("_meta", {}), own: None}} for result in results])
+    assert answers[0] == answers[1]
+    assert len(call_log()) == 4, "those of one endpoint"
 
 
 @pytest.mark.parametrize("kind", ["result", "error"])

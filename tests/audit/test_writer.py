@@ -428,7 +428,7 @@ def test_a_row_that_cannot_be_written_after_its_caller_left_is_in_pythons_log(
     away[0] = 100
 
     async def call() -> None:
-        writing_row = asyncio.create_task(writer.writer.write({**_facts(site), "name": "of nobody"}))
+        writing_row = writer.writer.queue({**_facts(site), "name": "of nobody"})
         await asyncio.sleep(0)
         writing_row.cancel()
         await asyncio.sleep(0)  # at the end of the turn the thread is called
@@ -479,7 +479,7 @@ def test_an_error_in_pythons_log_leaves_no_call_waiting(
 
     async def write() -> None:
         with pytest.raises(OperationalError):
-            await asyncio.wait_for(writer.writer.write(_facts(site)), 10)
+            await asyncio.wait_for(writer.writer.queue(_facts(site)), 10)
 
     away[0] = 1
     monkeypatch.setattr(writer.logger, "error", fail)

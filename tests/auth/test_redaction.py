@@ -285,6 +285,30 @@ def test_row_28_a_database_that_fails_while_a_key_is_looked_up_leaves_none_in_a_
         assert key[14:] not in reporter.get_traceback_html()
 
 
+@pytest.mark.every_way_in
+def test_row_28_a_request_that_crashes_before_its_method_leaves_no_key_in_a_report(
+    broken: MCPServer,
+    key: str,
+    edge: str,
+    records: list[logging.LogRecord],
+    monkeypatch: pytest.MonkeyPatch,
+    subtests: pytest.Subtests,
+) -> None:
+    def crash(*_: Any, **__: Any) -> None:
+        raise RuntimeError("x")
+
+    for crashing in ["django_mcp.auth.api_keys.note_use", "django_mcp.transports.http.choose"]:
+        for place in ["authorization", "x-api-key", "url"]:
+            with subtests.test(crashing=crashing, place=place), monkeypatch.context() as patched:
+                patched.setattr(crashing, crash)
+                records.clear()
+                assert call(Client(broken, MODERN, edge), key, place).status == 500
+                (failed,) = [record for record in records if record.exc_info]
+                reporter = ExceptionReporter(None, *failed.exc_info)  # type: ignore[misc] # as above
+                assert "crash" in reporter.get_traceback_html()
+                assert key[14:] not in reporter.get_traceback_html()
+
+
 def test_django_hides_the_headers_of_keys_in_its_reports() -> None:
     request = RequestFactory().post("/mcp", headers={"authorization": f"Bearer {KEY}", "x-api-key": KEY})
     try:

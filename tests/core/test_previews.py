@@ -20,7 +20,9 @@ from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import INLINE, Pool, Runner, run_inline
 from django_mcp.core.database import rolled_back
 from django_mcp.core.elicitation import Dialogue
+from django_mcp.core.request import CallSource
 from django_mcp.primitives.schema import ArgumentError
+from django_mcp.protocol.jsonrpc import Request
 
 EDGES = ("inline", pytest.param("pool", marks=pytest.mark.slow))
 """In a pool as at the inline edge: that it runs in a thread there is said by a test of its own."""
@@ -31,7 +33,9 @@ def context_of(server: MCPServer, runner: Runner, arguments: dict[str, Any], **o
     principal = Principal(kind="test", id="ann", user=None, scopes=None)
     params = {"name": "work", "arguments": arguments}
     channel = of.pop("channel", Channel())
-    return Context(server, principal, runner, lambda: None, 1, "tools/call", params, None, of, channel)
+    return Context(
+        CallSource(server, principal, runner, lambda: None), Request(1, "tools/call", params), channel, capabilities=of
+    )
 
 
 def look(server: MCPServer, context: Context | None = None, /, **arguments: Any) -> Any:

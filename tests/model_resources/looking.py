@@ -16,6 +16,8 @@ from django_mcp import Context, MCPServer, Principal
 from django_mcp.approvals.previews import preview_of
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import INLINE, run_inline
+from django_mcp.core.request import CallSource
+from django_mcp.protocol.jsonrpc import Request
 
 SIGNALS = (pre_save, post_save, pre_delete, post_delete, m2m_changed)
 WRITING = ("INSERT", "UPDATE", "DELETE")
@@ -24,7 +26,9 @@ WRITING = ("INSERT", "UPDATE", "DELETE")
 def call_of(server: MCPServer, user: Any, params: dict[str, Any] | None = None) -> Context:
     """The context of a user's call of a tool."""
     principal = Principal(kind="name", id=str(user), user=user, scopes=None)
-    return Context(server, principal, INLINE, HttpRequest, 1, "tools/call", params or {}, None, {}, Channel())
+    return Context(
+        CallSource(server, principal, INLINE, HttpRequest), Request(1, "tools/call", params or {}), Channel()
+    )
 
 
 def look(server: MCPServer, user: User, name: str, /, **arguments: Any) -> Any:

@@ -17,7 +17,9 @@ from django.utils import timezone
 from django_mcp import BaseAuthentication, Context, InvalidToken, MCPServer, Principal, RequestHead, tool
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import INLINE
+from django_mcp.core.request import CallSource
 from django_mcp.models import ClientPolicy, Event, Step, Task, TaskInput
+from django_mcp.protocol.jsonrpc import Request
 from django_mcp.tasks import store
 from django_mcp.tasks.backends import start
 from django_mcp.tasks.principal_snapshot import request_of, snapshot
@@ -161,7 +163,7 @@ def test_its_request_has_what_the_site_may_find_a_tenant_by_and_no_secret(server
     path = f"/mcp?site=acme&access_token={SECRET}&key={SECRET}"
     came = rf.post(path, SCRIPT_NAME="/app", headers={**headers, **secrets})
     caller = Principal("test", "ann", User())
-    context = Context(server, caller, INLINE, lambda: came, 1, "tools/call", {}, None, {}, Channel())
+    context = Context(CallSource(server, caller, INLINE, lambda: came), Request(1, "tools/call", {}), Channel())
     kept = json.loads(json.dumps(snapshot(context)))
     assert SECRET not in str(kept)
     request = request_of(Task(caller=kept))

@@ -14,7 +14,9 @@ from django_mcp.approvals import auto_approvals
 from django_mcp.approvals.decisions import approve
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import INLINE
+from django_mcp.core.request import CallSource
 from django_mcp.models import Approval
+from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.meta import ClientInfo
 from tests.approvals import conftest as approving
 from tests.approvals.asking import META, Calls, People, newest
@@ -158,7 +160,9 @@ def test_a_path_with_and_without_a_slash_is_one_and_that_of_another_tenant_is_no
         sent = RequestFactory().post(path)
         caller = Principal("test", "ann", people["ann"])
         info = ClientInfo("tests", "1")
-        return Context(server, caller, INLINE, lambda: sent, 1, "ping", {}, info, {}, Channel()).addressed_to
+        return Context(
+            CallSource(server, caller, INLINE, lambda: sent), Request(1, "ping", {}), Channel(), info
+        ).addressed_to
 
     assert at("/acme/mcp") == at("/acme/mcp/")
     assert at("/acme/mcp") != at("/other/mcp")

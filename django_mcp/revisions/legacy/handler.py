@@ -28,7 +28,6 @@ from django_mcp.protocol.errors import (
     TooManyRequests,
 )
 from django_mcp.protocol.jsonrpc import (
-    Message,
     Notification,
     Request,
     Response,
@@ -47,7 +46,6 @@ from django_mcp.revisions.base import (
     SSEEvent,
     adopt_idempotency_key,
     capabilities,
-    context_for,
     encode_failure,
     encode_response,
 )
@@ -267,21 +265,20 @@ async def _result(
             return encode_result(request.id, {})
         case "server/discover":  # for connectors that rewrite the version header
             await policy_cache.refresh(mcp_request.runner)  # policies decide whether there are tasks
-            return encode_result(
-                request.id, complete(discover(mcp_request.server, mcp_request.response), mcp_request.server)
-            )
+            found = discover(mcp_request.server, mcp_request.response)
+            return encode_response(request.id, found, version, complete, mcp_request.server)
     handler = sessions.HANDLERS.get(request.method)
     if request.method.startswith("tasks/") and has_tasks(mcp_request.server, version):
         handler = tasks.HANDLERS.get(request.method, handler)
     if handler is not None:
-        context = context_for(mcp_request, request, None, {}, channel)
+        context = Context(mcp_request, request, channel)
         return encode_result(request.id, await handler(context, session))
     declared: Mapping[str, Any] = session.capabilities if session else {}
     if session and not (isinstance(channel, LegacyChannel) and channel.can_ask):
         declared = {"extensions": declared.get("extensions")}  # showing apps needs no stream
     if APPS in mcp_request.server.extensions and request.method in _DIFFER_WITH_APPS and not shows_apps(declared):
         declared = {**declared, **await _app_extensions(session, mcp_request)}
-    context = context_for(mcp_request, request, session.client if session else None, declared, channel)
+    context = Context(mcp_request, request, channel, session.client if session else None, declared)
     if request.method == "tools/call" and "task" in request.params:
         result = await _dispatch_task(context, version)
     else:
@@ -298,12 +295,12 @@ async def _dispatch_task(context: Context, version: str) -> Result:
     return result
 
 
-def _shape_result(version: str, method: str, result: Result, _: MCPServer) -> dict[str, Any]:
-    return shape(result.fields, method, version)
+def _shape_result(version: str, method: str, result: Result, _: MCPServer) -> tuple[dict[str, Any], dict[str, Any]]:
+    return shape(result.fields, method, version), {}
 
 
-def _shape_tools(version: str, result: Result, server: MCPServer) -> dict[str, Any]:
-    return with_support(shape(result.fields, "tools/list", version), server)
+def _shape_tools(version: str, result: Result, server: MCPServer) -> tuple[dict[str, Any], dict[str, Any]]:
+    return with_support(shape(result.fields, "tools/list", version), server), {}
 
 
 async def _ask(needed: InputRequired, channel: LegacyChannel, mcp_request: MCPRequest) -> MCPResponse:
@@ -364,14 +361,26 @@ class LegacyRevision:
     """The protocols with a handshake."""
 
     async def serve(self, mcp_request: MCPRequest) -> MCPResponse:
-        session = None
-        if headers.SESSION in mcp_request.headers and not _is_initialize(mcp_request.body):
+        session, body = None, mcp_request.body
+        opens_another = type(body) is dict and body.get("method") == "initialize"
+        if headers.SESSION in mcp_request.headers and not opens_another:
             session = await named_session(mcp_request)
         assumed = versions.ASSUMED if session is None else session.version
         version = mcp_request.headers.get(headers.VERSION, assumed).strip()
-        if type(mcp_request.body) is list:
-            return await self._batch(mcp_request.body, version, session, mcp_request)
-        return await self._one(parse(mcp_request.body), version, session, mcp_request)
+        if type(body) is list:
+            return await self._batch(body, version, session, mcp_request)
+        message = parse(body)
+        if not isinstance(message, Request):
+            return await take(message, session, mcp_request)
+        try:
+            if message.method == "initialize":
+                return await initialize(message, mcp_request)
+            if headers.IDEMPOTENCY_KEY in mcp_request.headers:
+                adopt_idempotency_key(message, mcp_request)
+            mcp_request.response.is_request = True
+            return await serve_request(message, version, session, mcp_request)
+        except ProtocolError as error:
+            return error_response(message, error)
 
     async def _batch(
         self, messages: Sequence[Any], version: str, session: Session | None, mcp_request: MCPRequest
@@ -382,39 +391,28 @@ class LegacyRevision:
         for value in messages:
             try:
                 message = parse(value)
-                if type(message) is Request:
+                if isinstance(message, Request):
                     if message.method == "initialize":
                         raise InvalidRequest("'initialize' must not be part of a batch.", request_id=message.id)
                     mcp_request.response.is_request = True
                     # Calls of a batch share one response, so none has a stream.
                     answer = await answer_unstreamed(message, version, session, mcp_request, QuietChannel(version))
                 else:
-                    answer = await self._one(message, version, session, mcp_request)
+                    answer = await take(message, session, mcp_request)
             except ProtocolError as error:
                 answer = MCPResponse(200, encode_error(error.request_id, error))
             if answer.body:
                 bodies.append(answer.body)
         return MCPResponse(200, b"[%b]" % b",".join(bodies)) if bodies else ACCEPTED
 
-    async def _one(
-        self, message: Message, version: str, session: Session | None, mcp_request: MCPRequest
-    ) -> MCPResponse:
-        if type(message) is Response:
-            return await receive(message, session, mcp_request)
-        if type(message) is Notification:
-            if message.method == "notifications/cancelled" and session is not None:
-                await mcp_request.runner.own.sync(partial(sessions.cancel, session, message.params))
-            return ACCEPTED
-        assert isinstance(message, Request)  # noqa: S101
-        try:
-            if message.method == "initialize":
-                return await initialize(message, mcp_request)
-            if headers.IDEMPOTENCY_KEY in mcp_request.headers:
-                adopt_idempotency_key(message, mcp_request)
-            mcp_request.response.is_request = True
-            return await serve_request(message, version, session, mcp_request)
-        except ProtocolError as error:
-            return error_response(message, error)
+
+async def take(message: Notification | Response, session: Session | None, mcp_request: MCPRequest) -> MCPResponse:
+    """Take a message that gets no response, or an answer to a question."""
+    if isinstance(message, Response):
+        return await receive(message, session, mcp_request)
+    if message.method == "notifications/cancelled" and session is not None:
+        await mcp_request.runner.own.sync(partial(sessions.cancel, session, message.params))
+    return ACCEPTED
 
 
 async def initialize(request: Request, mcp_request: MCPRequest) -> MCPResponse:
@@ -463,7 +461,3 @@ def _extensions(server: MCPServer) -> dict[str, Any]:
     # These versions only have extensions without methods, such as MCP Apps.
     found = {name: dict(extension.settings) for name, extension in server.extensions.items() if not extension.methods}
     return {"extensions": found} if found else {}
-
-
-def _is_initialize(body: Any) -> bool:
-    return type(body) is dict and body.get("method") == "initialize"

@@ -33,7 +33,6 @@ from django_mcp.revisions.base import (
     MCPRequest,
     MCPResponse,
     SSEEvent,
-    context_for,
     encode_notification,
 )
 from django_mcp.revisions.legacy import calls, sessions
@@ -94,7 +93,7 @@ def event_id(call: Call, seen: int) -> str:
 
 def pass_answer(pending: PendingRequest, mcp_request: MCPRequest) -> None:
     request = Request(pending.call.request_id, **pending.call.request)
-    context = context_for(mcp_request, request, None, {}, Channel())
+    context = Context(mcp_request, request, Channel())
     response = pending.answer.get("result", pending.answer)  # or the error that the client answered with
     store_answers(context, request.params["taskId"], {pending.key: response})
 
@@ -242,7 +241,7 @@ async def answer(request: Request, session: Session | None, mcp_request: MCPRequ
     Raises:
         ProtocolError: the task is unknown, or runs longer than the transport can wait.
     """
-    context = context_for(mcp_request, request, None, {}, Channel())
+    context = Context(mcp_request, request, Channel())
     task = await mcp_request.runner.checks.sync(partial(require_task, context, task_id_of(context)))
     if task.is_over:
         return MCPResponse(200, encode_outcome(request.id, task))
@@ -259,7 +258,7 @@ async def answer(request: Request, session: Session | None, mcp_request: MCPRequ
 
 async def resume(call: Call, seen: int, mcp_request: MCPRequest) -> MCPResponse:
     request = Request(call.request_id, **call.request)
-    stream = TaskResultStream(context_for(mcp_request, request, None, {}, Channel()), call.session, call, seen)
+    stream = TaskResultStream(Context(mcp_request, request, Channel()), call.session, call, seen)
     if mcp_request.response.can_hold:
         slot = StreamSlot(mcp_request.principal, key=calls.topic(call), kind=mcp_request.stream_kind)
         return MCPResponse(200, stream=SlotStream(stream.events(replace_stream(slot.key)), slot))

@@ -40,7 +40,6 @@ from django_mcp.protocol.jsonrpc import (
     Response,
     Result,
     encode_error,
-    encode_result,
     parse,
 )
 from django_mcp.protocol.meta import Envelope, meta_of
@@ -54,7 +53,6 @@ from django_mcp.revisions.base import (
     SSEEvent,
     adopt_idempotency_key,
     capabilities,
-    context_for,
     encode_notification,
     encode_response,
 )
@@ -169,7 +167,7 @@ class ModernRevision:
             if request.method in OWN:
                 return await _serve_own(request, asked, mcp_request)
             channel = ModernChannel(mcp_request, asked)
-            context = context_for(mcp_request, request, asked.client, asked.capabilities, channel)
+            context = Context(mcp_request, request, channel, asked.client, asked.capabilities)
             check_state = None
             if ("inputResponses" in request.params or "requestState" in request.params) and request.method in ASKING:
                 check_state = partial(resume, context)
@@ -211,7 +209,7 @@ async def _serve_own(request: Request, asked: Envelope, mcp_request: MCPRequest)
         raise MethodNotFound(f"Protocol {asked.version} has no 'initialize'. This server supports {speaks}.")
     await policy_cache.refresh(mcp_request.runner)  # policies decide whether there are tasks
     result = discover(mcp_request.server, mcp_request.response)
-    return MCPResponse(200, encode_result(request.id, complete(result, mcp_request.server)))
+    return MCPResponse(200, encode_response(request.id, result, asked.version, complete, mcp_request.server))
 
 
 def _take(message: Message, mcp_request: MCPRequest) -> MCPResponse:
@@ -302,12 +300,16 @@ def discover(server: MCPServer, response: ResponseStream) -> Result:
     return Result(fields, ttl_ms=server.ttl_ms, public=True)
 
 
-def complete(result: Result, server: MCPServer) -> dict[str, Any]:
-    """Return a result's fields with ``resultType``, server info and cache control."""
-    own_meta = result.fields.get("_meta")
-    info = {meta.SERVER_INFO: server.implementation}
-    fields = {"resultType": "complete", **result.fields, "_meta": {**own_meta, **info} if own_meta else info}
+def complete(result: Result, server: MCPServer) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a result's fields, and what this version adds: ``resultType``, server info and cache control."""
+    fields = result.fields
+    added: dict[str, Any] = {"_meta": {meta.SERVER_INFO: server.implementation}}
+    if "_meta" in fields:
+        added["_meta"] = {**(fields["_meta"] or {}), **added["_meta"]}
+        fields = {name: value for name, value in fields.items() if name != "_meta"}
+    if "resultType" not in fields:
+        added["resultType"] = "complete"
     if result.ttl_ms is not None:
-        fields["ttlMs"] = result.ttl_ms
-        fields["cacheScope"] = "public" if result.public else "private"
-    return fields
+        added["ttlMs"] = result.ttl_ms
+        added["cacheScope"] = "public" if result.public else "private"
+    return fields, added

@@ -17,7 +17,7 @@ from django_mcp.pubsub import publish
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import follow, position
 from django_mcp.pubsub.stream_slots import StreamSlot, size_of
-from django_mcp.revisions.base import MCPRequest, MCPResponse, SSEEvent, capabilities, context_for, encode_notification
+from django_mcp.revisions.base import MCPRequest, MCPResponse, SSEEvent, capabilities, encode_notification
 from django_mcp.revisions.subscriptions import ParkedStream, SubscriptionFilter
 from django_mcp.tasks import store
 from django_mcp.tasks.api import look_up
@@ -54,7 +54,7 @@ async def listen(request: Request, client: Mapping[str, Any], mcp_request: MCPRe
         raise InvalidParams(text)
     slot = StreamSlot(mcp_request.principal, size=size_of(uris))
     declared = capabilities(mcp_request.server, mcp_request.response)
-    context = context_for(mcp_request, request, None, client, Channel())
+    context = Context(mcp_request, request, Channel(), capabilities=client)
     honoured: dict[str, Any] = {
         name: True for name, kind in KINDS.items() if asked.get(name) is True and kind in declared
     }
