@@ -179,13 +179,21 @@ def groups_of(user: Any) -> Collection[str]:
 
 def is_visible(context: RequestContext, primitive: Primitive) -> bool:
     """Return the result of the site's ``visible`` predicate. False if it raises or would ask the client."""
+    result = call_visible(context, primitive)
+    if isinstance(result, bool):
+        return result
+    logger.error("%s is hidden because its visible() failed", primitive.label, exc_info=result)
+    return False
+
+
+def call_visible(context: RequestContext, primitive: Primitive) -> bool | BaseException:
+    """Return the result of the site's ``visible`` predicate, or the exception that it raised."""
     try:
         return primitive.visible is None or bool(primitive.visible(context))
     except BaseException as error:
         if must_propagate(error):
             raise
-        logger.exception("%s is hidden because its visible() failed", primitive.label)
-        return False
+        return error
 
 
 async def may_use(context: RequestContext, primitive: Primitive, runner: Runner | None = None) -> bool:

@@ -1,6 +1,7 @@
 """System checks of ``ModelResource`` declarations."""
 
 import difflib
+import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from django_mcp.model_resources.apps import is_app_option
 from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.compile import FILTER_METHOD, compile_declaration, declared_names
 from django_mcp.model_resources.filters import Filter, MethodFilter
-from django_mcp.model_resources.options import ACTIONS, READ_TOOLS, ModelResource
+from django_mcp.model_resources.options import ACTIONS, HOOKS, READ_TOOLS, ModelResource
 from django_mcp.model_resources.paths import Path, PathError, is_composite, is_unique
 from django_mcp.model_resources.queryset import COUNT
 from django_mcp.model_resources.schema import has_default
@@ -26,14 +27,31 @@ _CUTOFF = 0.85
 _OWN_PACKAGE = __name__.partition(".")[0]
 
 
-def misspelt(resource: ModelResource) -> Iterator[tuple[str, str]]:
-    """Yield attributes that look like misspelled options or hooks, each with the closest known name."""
+def _kinds(resource: ModelResource) -> tuple[list[Any], list[Any]]:
+    """Return the site's classes that make up a declaration, and those of the package."""
     kinds: list[Any] = [kind for kind in type(resource).__mro__ if kind is not object]
     ours = [kind for kind in kinds if kind.__module__.partition(".")[0] == _OWN_PACKAGE]
+    return [kind for kind in kinds if kind not in ours], ours
+
+
+def replaced(resource: ModelResource) -> Iterator[str]:
+    """Yield the site's attributes that have the name of something ``ModelResource`` uses itself.
+
+    A helper of the site such as ``_may(ctx, action, row)`` would decide in place of the package's method.
+    """
+    sites, ours = _kinds(resource)
+    public = {*HOOKS, *(name for kind in ours for name in inspect.get_annotations(kind))}
+    inner = {name for kind in ours for name in vars(kind) if not name.startswith("__")} - public
+    yield from dict.fromkeys(name for kind in sites for name in vars(kind) if name in inner)
+
+
+def misspelt(resource: ModelResource) -> Iterator[tuple[str, str]]:
+    """Yield attributes that look like misspelled options or hooks, each with the closest known name."""
+    sites, ours = _kinds(resource)
     known = {name for kind in ours for name in vars(kind) if not name.startswith("_")} | vars(resource).keys()
     shown = {name for name in (*resource.fields, *(resource.list_fields or ())) if isinstance(name, str)}
     shown |= {f"{FILTER_METHOD}{name}" for name in resource.filterset_fields}
-    declared = dict.fromkeys(name for kind in kinds if kind not in ours for name in vars(kind))
+    declared = dict.fromkeys(name for kind in sites for name in vars(kind))
     for name in declared:
         if name.startswith("_") or name in known or name in shown:
             continue
@@ -170,6 +188,12 @@ def _unread(bound: BoundResource) -> Iterator[Error]:
             hint=_("Correct the name. If it is an attribute of your own, choose a less similar name."),
             id="django_mcp.E068",
         )
+    for name in replaced(resource):
+        text = _("%(resource)r: the name %(name)r is used by ModelResource itself.") % {
+            "resource": resource,
+            "name": name,
+        }
+        yield Error(text, hint=_("Choose another name."), id="django_mcp.E077")
     # Grouping fields that were read from an admin are only used if aggregates are declared.
     own = next(base for base in type(resource).__mro__ if "group_by_fields" in vars(base))
     if resource.group_by_fields and resource.aggregates is None and "admin" not in vars(own):

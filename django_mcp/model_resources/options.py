@@ -19,6 +19,12 @@ READ_TOOLS = ("search", "get", "aggregate")
 ACTIONS = {"create": "add", "update": "change", "delete": "delete"}
 """The possible ``actions``, with the prefix of Django's permission for each."""
 
+HOOKS: Final = (
+    *("get_queryset", "has_view_permission", "has_add_permission", "has_change_permission", "has_delete_permission"),
+    *("save_model", "delete_model"),
+)
+"""Methods that sites may override. All other names of ``ModelResource`` but its options are its own."""
+
 
 class ModelResource:
     """How a model is offered to clients: its fields, rows, permissions and actions.

@@ -151,7 +151,10 @@ def phrase(template: str, words: Any, *, lower: bool = False) -> str:
 
 
 def _within_sentence(words: str) -> str:
-    # Title case is removed: "IP addresses", "own events", "hotels in Paris".
+    # Title case is removed: "IP addresses", "own events", "hotels in Paris". Other languages have capitals for other
+    # reasons, as German nouns.
+    if not (translation.get_language() or "en").startswith("en"):
+        return words
     first, *others = words.split(" ")
     if others and all(other[:1].isupper() for other in others):  # each word has one
         return " ".join(map(_lowered, (first, *others)))

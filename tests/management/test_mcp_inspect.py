@@ -7,7 +7,7 @@ import pytest
 from django.core.management import CommandError
 from django.test import override_settings
 
-from django_mcp import AllowAny, MCPServer, ModelResource, prompt, register, resource, tool
+from django_mcp import AllowAny, Context, MCPServer, ModelResource, prompt, register, resource, tool
 from django_mcp.approvals.tool_policies import limit_client
 from django_mcp.client.in_process import permission_context
 from django_mcp.core.permissions import Right, right
@@ -104,6 +104,27 @@ def test_what_a_user_does_not_see_is_marked_with_the_reason(shop: MCPServer, run
     assert f"- shop://rules  hidden: requires the permission {users.PERMISSION}" in text
     assert "\n    find  [read-only]\n" in text
     assert "Tools (2 of 5 listed)" in text
+
+
+def test_an_error_in_a_permission_check_is_named_instead_of_a_missing_permission(
+    make_server: Callable[..., MCPServer], run: Run, make_user: Any
+) -> None:
+    books = make_server("bookshop", authentication=[AllowAny()])
+
+    class Fails:
+        words = "requires the permission library.add_book"
+
+        def __call__(self, ctx: Context) -> bool:
+            raise LookupError("no such shelf")
+
+    @tool(server=books, visible=Fails())
+    def shelve() -> str:
+        """Shelve a book."""
+        return "Shelved."
+
+    text = run("mcp_inspect", "--server", "bookshop", "--as", make_user().username).out
+    assert "- shelve  hidden: an error in its permission check: LookupError: no such shelf" in text
+    assert "hidden: requires" not in text
 
 
 def test_who_has_the_rights_sees_it_all(shop: MCPServer, run: Run, make_user: Any) -> None:

@@ -288,7 +288,16 @@ def test_a_private_field_is_left_out(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "name"), [("ShareLink", "slug"), ("Share", "uuid"), ("Invitation", "code"), ("Webhook", "url")]
+    ("model", "name"),
+    [
+        *(("ShareLink", "slug"), ("Share", "uuid"), ("Invitation", "code"), ("Webhook", "url")),
+        *(
+            ("ShareLinkBundle", "slug"),
+            ("share_link_set", "slug"),
+            ("InvitationBatch", "code"),
+            ("DocumentShareLinkV2", "uuid"),
+        ),
+    ],
 )
 def test_a_field_that_lets_in_whoever_has_it_is_left_out(model: str, name: str) -> None:
     for kind, shown in ((model, ["title"]), ("Article", ["title", name])):

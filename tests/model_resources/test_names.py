@@ -103,4 +103,4 @@ def test_titles_are_told_in_the_language_of_who_lists_the_tools(
     assert Users
     with override_settings(LANGUAGE_CODE="de"):
         titles = {tool["name"]: tool["title"] for tool in reader("root").list("tools/list")}
-    assert titles == {"search_users": "Search benutzer", "get_user": "Get Benutzer"}
+    assert titles == {"search_users": "Search Benutzer", "get_user": "Get Benutzer"}

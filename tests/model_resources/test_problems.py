@@ -13,6 +13,7 @@ from django_mcp import MCPServer, ModelResource, register, tool
 from django_mcp.core import server as registry
 from django_mcp.model_resources import receivers
 from django_mcp.model_resources.checks import found_problems
+from django_mcp.model_resources.options import HOOKS
 from tests.model_resources.conftest import Reader, registering
 from tests.model_resources.library.models import Author, Book, Plant, Publisher, Review, Tag
 
@@ -192,6 +193,47 @@ def test_a_misspelt_attribute_is_told_of_and_nothing_is_offered(
             if found != [("django_mcp.E068", text, hint)] or offered(server, reader("root"), Book):
                 wrong.append((name, is_inherited, found))
     assert wrong == []
+
+
+def test_an_attribute_that_replaces_one_of_the_packages_own_is_told_of_and_nothing_is_offered(
+    server: MCPServer, reader: MakeReader, books: Any
+) -> None:
+    public = {*ModelResource.__annotations__, *HOOKS}
+    inner = [name for name in vars(ModelResource) if name not in public and not name.startswith("__")]
+    assert {"_may", "allows", "checks_each_row"} <= set(inner)
+    wrong = []
+    for name, way in product(inner, ("itself", "mixin", "mixin behind")):
+        member = {name: lambda self, user, rights, row: True}
+        bases: tuple[type, ...] = (ModelResource,)
+        if way != "itself":
+            mixin = type("Mixin", (), member)
+            bases = (mixin, ModelResource) if way == "mixin" else (ModelResource, mixin)
+        with registering(server):
+            own = member if way == "itself" else {}
+            register(Book, type("Declared", bases, {"fields": ["title"], **own}), server=server)
+            found = [(each.id, each.msg, each.hint) for each in found_problems()]
+            text = f"<Declared of library.Book on 'test'>: the name {name!r} is used by ModelResource itself."
+            if found != [("django_mcp.E077", text, "Choose another name.")] or offered(server, reader("root"), Book):
+                wrong.append((name, way, found))
+    assert wrong == []
+
+
+def test_options_methods_and_other_names_of_the_site_stay_allowed(server: MCPServer) -> None:
+    class Helpers:
+        def _can(self, ctx: Any, action: str, obj: Any) -> bool:
+            return True
+
+    class Declared(Helpers, ModelResource):
+        fields = ("title",)
+        model = Author  # what a mixin of generic views has; the registered model counts
+
+        def has_change_permission(self, ctx: Any, obj: Any = None) -> bool:
+            return self._can(ctx, "change", obj)
+
+    with registering(server):
+        register(Book, Declared, server=server)
+        assert found_problems() == []
+        assert server.model_resources[Book].resource.model is Book
 
 
 GROUPED = "Register library.{}, which has a row for each of the set, with group_by_fields there."

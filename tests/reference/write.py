@@ -37,8 +37,6 @@ PAGES = (
     "clients/accepted",
 )
 BLOCK = re.compile(r"(<!-- begin: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-NOT_HOOKS = {"allows"}
-"""Methods of ``ModelResource`` that take a context and are not meant to be overridden."""
 OF_THE_PACKAGE = {
     *("channel", "crash", "deadline", "grant", "inline", "is_large", "is_relayed", "relay"),
     *("runner", "site_runner", "consume_state", "transaction"),
@@ -80,15 +78,9 @@ def model_options() -> str:
 def model_hooks() -> str:
     """Return the methods of ``ModelResource`` that a site may override."""
     from django_mcp import ModelResource
+    from django_mcp.model_resources.options import HOOKS
 
-    rows = [
-        (call(name, function), summary(function))
-        for name, function in vars(ModelResource).items()
-        if inspect.isfunction(function)
-        and not name.startswith("_")
-        and "ctx" in inspect.signature(function).parameters
-        and name not in NOT_HOOKS
-    ]
+    rows = [(call(name, function), summary(function)) for name in HOOKS for function in [vars(ModelResource)[name]]]
     return table(("method", "description"), rows)
 
 

@@ -24,13 +24,13 @@ from django_mcp.core.lists import list_tools
 from django_mcp.core.permissions import (
     Right,
     admits,
+    call_visible,
     covers,
     declared,
     expanded,
     groups_of,
     in_order,
     is_blocked,
-    is_visible,
     right,
     rule_for,
 )
@@ -78,7 +78,11 @@ def _hidden_reasons(context: Context, primitive: Primitive) -> Iterator[str]:
     )
     if primitive.groups and (user is None or primitive.groups.isdisjoint(groups_of(user))):
         yield f"requires the group {' or '.join(sorted(primitive.groups))}"
-    if not is_visible(context, primitive):
+    visible = call_visible(context, primitive)
+    if isinstance(visible, BaseException):
+        # Otherwise a missing permission would be named that the user has.
+        yield f"an error in its permission check: {type(visible).__name__}: {visible}"
+    elif not visible:
         yield visible_reason(primitive) or "hidden by its declaration"
 
 

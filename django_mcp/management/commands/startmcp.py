@@ -104,14 +104,24 @@ def _is_safe(field: Any) -> bool:
         and not isinstance(field, models.EmailField | models.FilePathField)
         and not field.primary_key
         and not any(map(_is_private, (field.name, str(field.verbose_name))))
-        and not ends_in(f"{field.model.__name__}_{field.name}", LINKS)
+        and not _lets_in(field)
         and not any(ENCRYPTED.search(f"{base.__module__}.{base.__name__}") for base in type(field).__mro__)
     )
 
 
+def _lets_in(field: Any) -> bool:
+    """Return True if the value seems to open something without a login, such as the slug of a share link."""
+    words = _snake_case(field.model.__name__).split("_")
+    # Also of a bundle or batch of such links: "share_link_slug" of a ShareLinkBundle.
+    return any(ends_in(f"{'_'.join(words[:count])}_{field.name}", LINKS) for count in range(1, len(words) + 1))
+
+
 def _is_private(name: str) -> bool:
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|\W+", "_", name).lower()
-    return bool(match(name, GENERATED) or PERSONAL.search(words))
+    return bool(match(name, GENERATED) or PERSONAL.search(_snake_case(name)))
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|\W+", "_", name).lower()
 
 
 def _is_key(field: Any) -> bool:
