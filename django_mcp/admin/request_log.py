@@ -36,7 +36,7 @@ from django_mcp.admin.request_log_filters import (
 from django_mcp.audit.outcomes import GROUP_OF
 from django_mcp.core.database import keys_of
 from django_mcp.core.principal import display_name
-from django_mcp.core.server import every_server, servers
+from django_mcp.core.server import server_named, servers
 from django_mcp.models import APIKey, Approval, OAuthClient, Playground, RequestLog, Task, Tools
 
 
@@ -289,7 +289,7 @@ class RequestLogAdmin(ReadOnlyAdmin):
         return address and f"{address}?{urlencode({'endpoint': row.server, 'kind': 'tool', 'key': row.name})}"
 
     def _targets(self, row: RequestLog) -> Iterator[tuple[str, str, type[Model], Any]]:
-        server = next((endpoint for endpoint in every_server() if endpoint.name == row.server), None)
+        server = server_named(row.server)
         if server is not None and row.method == "tools/call" and row.name in server.tools:
             yield _("Tool"), row.name, Tools, f"{row.server}.{row.name}"
         if row.approval:

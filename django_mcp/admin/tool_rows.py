@@ -32,7 +32,7 @@ from django_mcp.conf import settings
 from django_mcp.core.permissions import declared
 from django_mcp.core.policies import Decision
 from django_mcp.core.redaction import as_words, visible
-from django_mcp.core.server import MCPServer, servers
+from django_mcp.core.server import MCPServer, server_named, servers
 from django_mcp.models import ToolPolicy, ToolSnapshot
 from django_mcp.primitives.function import dotted_name, origin_of
 from django_mcp.primitives.tool import Tool
@@ -407,7 +407,7 @@ def find_orphaned_policies() -> list[tuple[ToolPolicy, str]]:
 def find_tool_row(key: str, *, with_calls: bool) -> ToolRow | None:
     """Return one tool with its approved definition, or None."""
     server_name, _dot, tool_key = key.partition(".")
-    server = next((endpoint for endpoint in servers() if endpoint.name == server_name), None)
+    server = server_named(server_name)
     tool = None if server is None else server.tools.get(tool_key)
     if server is None or tool is None or tool not in tool_definitions.tools_of(server):
         return None
