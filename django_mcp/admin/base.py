@@ -2,10 +2,10 @@
 
 import json
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from django import forms
 from django.contrib import admin, messages
@@ -98,6 +98,41 @@ class StrictFiltersList(ChangeList):
     def get_results(self, request: HttpRequest) -> None:
         with values_of_url(request):
             super().get_results(request)
+
+
+class Filter(NamedTuple):
+    """A filter as a button with a menu.
+
+    Attributes:
+        spec: Django's filter.
+        chosen: label of the choice; empty if there is none.
+        without: query without it.
+        choices: as ``ListFilter.choices`` yields them.
+    """
+
+    spec: Any
+    chosen: str
+    without: str
+    choices: Sequence[Mapping[str, Any]]
+
+
+class FiltersAboveList(StrictFiltersList):
+    """A list with its filters above the rows, which need the width (``filters.html``)."""
+
+    def get_filters(self, request: HttpRequest) -> Any:
+        specs, _has_filters, *rest = super().get_filters(request)
+        return specs, False, *rest
+
+    def filters(self) -> list[Filter]:
+        found = []
+        for spec in self.filter_specs:
+            choices = list(spec.choices(self))
+            chosen = getattr(spec, "words", "") or next(
+                (str(choice["display"]) for choice in choices[1:] if choice["selected"]), ""
+            )
+            parameters = [parameter for parameter in spec.expected_parameters() if parameter]
+            found.append(Filter(spec, chosen, self.get_query_string(remove=parameters), choices))
+        return found
 
 
 def has_word(model: type[Model], names: Iterable[str], word: str) -> Q:

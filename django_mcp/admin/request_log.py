@@ -1,7 +1,7 @@
 """The request log in the admin: list and one entry with what it belongs to. Read-only."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urlencode
 
@@ -20,7 +20,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from django_mcp.admin.base import BoundedPaginator, ReadOnlyAdmin, StrictFiltersList, address_in, has_word, page_of
+from django_mcp.admin.base import BoundedPaginator, FiltersAboveList, ReadOnlyAdmin, address_in, has_word, page_of
 from django_mcp.admin.display import NOTHING, as_json, as_text, lasted
 from django_mcp.admin.request_log_csv import csv_response
 from django_mcp.admin.request_log_filters import (
@@ -38,22 +38,6 @@ from django_mcp.core.database import keys_of
 from django_mcp.core.principal import display_name
 from django_mcp.core.server import server_named, servers
 from django_mcp.models import APIKey, Approval, OAuthClient, Playground, RequestLog, Task, Tools
-
-
-class Filter(NamedTuple):
-    """A filter as a button with a menu.
-
-    Attributes:
-        spec: Django's filter.
-        chosen: label of the choice; empty if there is none.
-        without: query without it.
-        choices: as ``ListFilter.choices`` yields them.
-    """
-
-    spec: Any
-    chosen: str
-    without: str
-    choices: Sequence[Mapping[str, Any]]
 
 
 class Entry(NamedTuple):
@@ -80,23 +64,8 @@ class Entry(NamedTuple):
     took: str
 
 
-class LogList(StrictFiltersList):
-    """Rows of two lines, and filters above them instead of beside them."""
-
-    def get_filters(self, request: HttpRequest) -> Any:
-        specs, _has_filters, *rest = super().get_filters(request)
-        return specs, False, *rest
-
-    def filters(self) -> list[Filter]:
-        found = []
-        for spec in self.filter_specs:
-            choices = list(spec.choices(self))
-            chosen = getattr(spec, "words", "") or next(
-                (str(choice["display"]) for choice in choices[1:] if choice["selected"]), ""
-            )
-            parameters = [parameter for parameter in spec.expected_parameters() if parameter]
-            found.append(Filter(spec, chosen, self.get_query_string(remove=parameters), choices))
-        return found
+class LogList(FiltersAboveList):
+    """Rows of two lines."""
 
     def entries(self) -> list[Entry]:
         return [

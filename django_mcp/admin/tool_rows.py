@@ -376,9 +376,9 @@ def decided_words(row: ToolPolicy) -> str:
 def load_tool_rows(*, with_calls: bool) -> list[ToolRow]:
     """Return all tools, in the order of endpoints and lists. Stores snapshots of new tools."""
     served = list(servers())
-    snapshots = {(snapshot.server, snapshot.tool): snapshot for snapshot in ToolSnapshot.objects.defer("definition")}
-    digests = {which: snapshot.digest for which, snapshot in snapshots.items()}
-    tool_definitions.store_snapshots(served, digests)
+    snapshots = _snapshots()
+    if tool_definitions.store_snapshots(served, {which: snapshot.digest for which, snapshot in snapshots.items()}):
+        snapshots = _snapshots()
     rows: dict[tuple[str, str], list[ToolPolicy]] = defaultdict(list)
     for row in ToolPolicy.objects.select_related("group", "changed_by").order_by("group__name", "client_id"):
         rows[row.server, row.tool].append(row)
@@ -389,6 +389,10 @@ def load_tool_rows(*, with_calls: bool) -> list[ToolRow]:
         ToolRow(server, tool, rows.get(which, ()), limits, snapshots.get(which), calls.get(which, nothing))
         for server, tool, which in _every(served)
     ]
+
+
+def _snapshots() -> dict[tuple[str, str], ToolSnapshot]:
+    return {(snapshot.server, snapshot.tool): snapshot for snapshot in ToolSnapshot.objects.defer("definition")}
 
 
 def find_orphaned_policies() -> list[tuple[ToolPolicy, str]]:
