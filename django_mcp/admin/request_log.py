@@ -121,7 +121,7 @@ def _has_id(term: str) -> Q:
 class RequestLogAdmin(ReadOnlyAdmin):
     """Requests, the newest first."""
 
-    list_display = ("time",)
+    list_display = ("time",)  # what Django sorts by; the cells are in the template, two lines for several facts
     list_filter = (PeriodFilter, OutcomeFilter, ToolFilter, UserFilter, ClientFilter, MethodFilter, EndpointFilter)
     linked_lookups = ("client_id",)  # from the pages of OAuth clients
     search_fields = ("name",)  # for the box; see get_search_results

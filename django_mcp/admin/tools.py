@@ -27,7 +27,7 @@ from django.utils import timezone
 from django.utils.functional import lazy
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.text import capfirst
+from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -590,8 +590,7 @@ class ToolsAdmin(VirtualModelAdmin, StrictFiltersAdmin):
     template_dir, permission_model = "tools", "toolpolicy"
     acts_with = "change_toolpolicy"
     nothing_yet = gettext_lazy("There are no tools.")
-    list_display = ("name", "kind", "callers", "policy", "calls", "failures")
-    list_display_links = None
+    list_display = ("name", "endpoint", "kind", "callers", "policy", "calls", "failures")
     list_filter = (EndpointFilter, DecisionFilter, HintFilter, ChangedFilter)
     search_fields = ("tool",)  # for the box; see get_search_results
     search_help_text = gettext_lazy("Name, title, description or source")
@@ -666,13 +665,17 @@ class ToolsAdmin(VirtualModelAdmin, StrictFiltersAdmin):
 
     @admin.display(description=gettext_lazy("tool"), ordering="tool")
     def name(self, row: Any) -> SafeString:
-        context = {"tool_row": row.tool_row, "address": self.address_of(row.tool_row.key)}
-        return render_to_string("admin/django_mcp/tools/name.html", context)
+        summary = Truncator(row.tool_row.summary).chars(200)
+        return format_html('<span translate="no" title="{}">{}</span>', summary, row.tool_row.name_in_parts)
+
+    @admin.display(description=gettext_lazy("endpoint"), ordering="server")
+    def endpoint(self, row: Any) -> str:
+        return str(row.server)
 
     @admin.display(description=gettext_lazy("kind"))
     def kind(self, row: Any) -> SafeString:
-        danger = " mcp-danger" if row.tool_row.is_destructive else ""
-        return format_html('<span class="mcp-tag{}">{}</span>', danger, row.tool_row.kind)
+        context = {"tool_row": row.tool_row, "address": self.address_of(row.tool_row.key)}
+        return render_to_string("admin/django_mcp/tools/kind.html", context)
 
     @admin.display(description=gettext_lazy("allowed callers"))
     def callers(self, row: Any) -> SafeString:

@@ -188,8 +188,8 @@ FOUND = {
     "endpoint=desk&hint=unsaid": ["desk.hide"],
     "endpoint=desk&changed=yes": [],
     "endpoint=desk&o=-1": ["desk.pay", "desk.look", "desk.hide"],
-    "endpoint=desk&o=5": ["desk.look", "desk.hide", "desk.pay"],
-    "endpoint=desk&o=6": ["desk.hide", "desk.look", "desk.pay"],
+    "endpoint=desk&o=6": ["desk.look", "desk.hide", "desk.pay"],
+    "endpoint=desk&o=7": ["desk.hide", "desk.look", "desk.pay"],
     "endpoint=desk&hint=nonsense&p=nonsense": ["desk.hide", "desk.look", "desk.pay"],
 }
 
@@ -266,7 +266,7 @@ def test_what_counts_already_is_not_decided_again(browser: Browser, desk: MCPSer
 
 def test_a_long_name_breaks_after_an_underscore(browser: Browser, desk: MCPServer) -> None:
     tool(server=desk, name="search_calendar_events")(lambda: "found")
-    assert ">search_<wbr>calendar_<wbr>events</a>" in page(browser)
+    assert ">search_<wbr>calendar_<wbr>events</span></a>" in page(browser)
 
 
 def row_of(name: str) -> int:
@@ -575,7 +575,7 @@ def test_a_tool_that_changed_is_marked_and_shows_what_is_another(browser: Browse
     change(desk)
     listed = page(browser)
     assert "1 changed definition" in words(listed)
-    assert "pay changed" in line(listed, "desk.pay")
+    assert "pay desk writes changed" in line(listed, "desk.pay")
     assert names(page(browser, f"{TOOLS}?changed=yes")) == ["desk.pay"]
     raw = page(browser, PAY)
     shown = words(raw)
@@ -619,7 +619,7 @@ def test_where_changed_tools_are_held_the_page_says_that_it_is_not_there(browser
     page(browser)
     change(desk)
     with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "BLOCK_CHANGED_TOOLS": True}):
-        assert "pay changed hidden from clients desk" in line(page(browser), "desk.pay")
+        assert "changed hidden from clients" in line(page(browser), "desk.pay")
         assert "is hidden from clients until its new definition is approved" in words(page(browser, PAY))
 
 
