@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.contrib.admin.models import LogEntry
-from django.contrib.admin.options import IncorrectLookupParameters, get_content_type_for_model
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import quote
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
@@ -470,9 +469,6 @@ def page_of(request: HttpRequest, site: admin.AdminSite, model: type[Model], key
         return ""
 
 
-MAX_HISTORY = 20
-
-
 class VirtualModelAdmin(_ModelAdmin):
     """Base of admin pages of a model without a table.
 
@@ -524,11 +520,6 @@ class VirtualModelAdmin(_ModelAdmin):
 
     def address(self, name: str, *arguments: Any) -> str:
         return address_in(self.admin_site, name, *arguments)
-
-    def history(self, key: str) -> Any:
-        kind = get_content_type_for_model(self.model())
-        entries = LogEntry.objects.filter(content_type=kind, object_id=key).select_related("user")
-        return entries.order_by("-action_time", "-pk")[:MAX_HISTORY]
 
 
 def page_queries(request: HttpRequest, page: "Page[Any]") -> list[tuple[int, str]]:

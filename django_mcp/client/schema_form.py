@@ -230,8 +230,8 @@ class SchemaField(forms.Field):
 
     def _help(self, written: Any) -> SafeString:
         words = str(self.schema.get("description") or "")
-        lines = f"{_('One per line.')} " if self.kind == "lines" else ""
-        found = format_html('{}<span translate="no" dir="ltr">{}</span>', lines, self.facts)
+        lines = _("One per line.") if self.kind == "lines" else ""
+        found = format_html('{} <span translate="no" dir="ltr">{}</span>', lines, self.facts)
         found = format_html('<p class="mcp-playground-quiet">{}</p>', found)
         if words:
             found = format_html("<p>{}</p>{}", words, found)
