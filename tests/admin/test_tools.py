@@ -282,6 +282,32 @@ def test_many_are_decided_about_at_once(browser: Browser, desk: MCPServer) -> No
     assert LogEntry.objects.count() == 2
 
 
+def test_an_action_holds_for_what_the_page_showed(browser: Browser, desk: MCPServer) -> None:
+    shown = shown_by(browser, TOOLS)
+    set_policy(desk, desk.tools["look"], "ask")
+    chosen = {"action": "block", "_selected_action": [row_of("pay"), row_of("look")]}
+    said = told(browser, TOOLS, shown=shown, **chosen)
+    assert "the policy of desk.look is now “require approval”, which the page did not show." in said
+    assert set(ToolPolicy.objects.values_list("tool", "decision")) == {("look", "ask")}
+    unseen = told(browser, TOOLS, shown={}, **chosen)
+    assert "Nothing was changed" in unseen
+    assert set(ToolPolicy.objects.values_list("tool", "decision")) == {("look", "ask")}
+
+
+def test_an_action_on_all_pages_is_about_what_the_filters_leave(
+    browser: Browser, desk: MCPServer, make_server: Callable[..., MCPServer]
+) -> None:
+    many = make_server("many")
+    for number in range(101):
+        tool(server=many, name=f"tool_{number}")(lambda: "done")
+    url = f"{TOOLS}?endpoint=many"
+    page(browser, url)
+    first = ToolSnapshot.objects.filter(server="many").earliest("tool").pk
+    said = told(browser, url, action="block", _selected_action=first, select_across="1", index="0")
+    assert "101 policies changed." in said
+    assert set(ToolPolicy.objects.values_list("server", "decision")) == {("many", "block")}
+
+
 def test_what_loosens_a_tool_that_may_destroy_something_is_asked_about_first(browser: Browser, desk: MCPServer) -> None:
     asked = told(browser, f"{TOOLS}?endpoint=desk", **{"policy:desk.pay": "allow", "policy:desk.look": "block"})
     assert "Allow more than now?" in asked
