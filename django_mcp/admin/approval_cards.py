@@ -30,7 +30,7 @@ from django_mcp.approvals import messages as approval_messages
 from django_mcp.approvals.decisions import find_hidden_parts, may_decide
 from django_mcp.approvals.notices import APPROVE, may_approve
 from django_mcp.core.redaction import visible
-from django_mcp.core.server import servers
+from django_mcp.core.server import server_named
 from django_mcp.models import Approval, ApprovalEvent
 
 KINDS = {
@@ -69,7 +69,7 @@ class Card:
 
     @cached_property
     def description(self) -> str:
-        server = next((endpoint for endpoint in servers() if endpoint.name == self.row.server), None)
+        server = server_named(self.row.server)
         tool = None if server is None else server.tools.get(self.row.tool)
         return "" if tool is None else visible(str(tool.definition.get("description", "")))
 

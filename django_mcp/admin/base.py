@@ -2,16 +2,15 @@
 
 import json
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.contrib.admin.models import LogEntry
-from django.contrib.admin.options import IncorrectLookupParameters, get_content_type_for_model
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import quote
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
@@ -98,6 +97,41 @@ class StrictFiltersList(ChangeList):
     def get_results(self, request: HttpRequest) -> None:
         with values_of_url(request):
             super().get_results(request)
+
+
+class Filter(NamedTuple):
+    """A filter as a button with a menu.
+
+    Attributes:
+        spec: Django's filter.
+        chosen: label of the choice; empty if there is none.
+        without: query without it.
+        choices: as ``ListFilter.choices`` yields them.
+    """
+
+    spec: Any
+    chosen: str
+    without: str
+    choices: Sequence[Mapping[str, Any]]
+
+
+class FiltersAboveList(StrictFiltersList):
+    """A list with its filters above the rows, which need the width (``filters.html``)."""
+
+    def get_filters(self, request: HttpRequest) -> Any:
+        specs, _has_filters, *rest = super().get_filters(request)
+        return specs, False, *rest
+
+    def filters(self) -> list[Filter]:
+        found = []
+        for spec in self.filter_specs:
+            choices = list(spec.choices(self))
+            chosen = getattr(spec, "words", "") or next(
+                (str(choice["display"]) for choice in choices[1:] if choice["selected"]), ""
+            )
+            parameters = [parameter for parameter in spec.expected_parameters() if parameter]
+            found.append(Filter(spec, chosen, self.get_query_string(remove=parameters), choices))
+        return found
 
 
 def has_word(model: type[Model], names: Iterable[str], word: str) -> Q:
@@ -435,9 +469,6 @@ def page_of(request: HttpRequest, site: admin.AdminSite, model: type[Model], key
         return ""
 
 
-MAX_HISTORY = 20
-
-
 class VirtualModelAdmin(_ModelAdmin):
     """Base of admin pages of a model without a table.
 
@@ -489,11 +520,6 @@ class VirtualModelAdmin(_ModelAdmin):
 
     def address(self, name: str, *arguments: Any) -> str:
         return address_in(self.admin_site, name, *arguments)
-
-    def history(self, key: str) -> Any:
-        kind = get_content_type_for_model(self.model())
-        entries = LogEntry.objects.filter(content_type=kind, object_id=key).select_related("user")
-        return entries.order_by("-action_time", "-pk")[:MAX_HISTORY]
 
 
 def page_queries(request: HttpRequest, page: "Page[Any]") -> list[tuple[int, str]]:

@@ -136,12 +136,17 @@ class ClientActions:
         self._note(done)
 
     def _note(self, words: str) -> None:
-        row = OAuthClient(client_id=self._application.client_id)
-        row.pk = row.client_id  # the proxy has no table; LogEntry stores this id
-        self._admin.log_change(self._request, row, words)
+        self._admin.log_change(self._request, _logged(self._application), words)
 
     def _message_user(self, words: "str | SafeString", level: int = messages.SUCCESS) -> None:
         self._admin.message_user(self._request, words, level)
+
+
+def _logged(application: Any) -> OAuthClient:
+    """Return what the history of a client is kept of. The proxy has no table; ``LogEntry`` stores this id."""
+    row = OAuthClient(client_id=application.client_id)
+    row.pk = row.client_id
+    return row
 
 
 def _user(key: str) -> Any:
@@ -431,6 +436,7 @@ class OAuthClientAdmin(VirtualModelAdmin):
         return [
             path("", view(self.list_view), name="django_mcp_oauthclient_changelist"),
             path("<path:object_id>/change/", view(self.application_view), name="django_mcp_oauthclient_change"),
+            path("<path:object_id>/history/", view(self.history_view), name="django_mcp_oauthclient_history"),
             path("<path:object_id>/block/", view(self.block_view), name="django_mcp_oauthclient_block"),
             path("<path:object_id>/revoke/", view(self.revoke_view), name="django_mcp_oauthclient_revoke"),
         ]
@@ -460,6 +466,11 @@ class OAuthClientAdmin(VirtualModelAdmin):
         return self.page(request, "list", capfirst(str(self.opts.verbose_name_plural)), context)
 
     # Detail
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:  # noqa: ARG002
+        """Return the client with this id, as the history knows it, or None."""
+        application = find(object_id)
+        return None if application is None else _logged(application)
 
     def application_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         """Show a client and its users. On POST, revoke one user's access, limit, block or unblock the client.
@@ -510,7 +521,6 @@ class OAuthClientAdmin(VirtualModelAdmin):
             "toolkit_address": page_of(request, self.admin_site, get_application_model(), application.pk),
             "revoke_address": self.address("oauthclient_revoke", quote(application.client_id)),
             "block_address": self.address("oauthclient_block", quote(application.client_id)),
-            "history": self.history(application.client_id),
         }
         return self.page(request, "detail", name_of(application), context)
 

@@ -33,10 +33,10 @@ from django_mcp.admin.playground_call import (
     security_policy,
     snippets,
 )
-from django_mcp.admin.schema_form import NotJSON, SchemaForm, as_text, read_json
 from django_mcp.admin.tool_rows import kind_words
 from django_mcp.auth.protected_resource import path_of, url_of
 from django_mcp.client.in_process import permission_context, refresh_server
+from django_mcp.client.schema_form import NotJSON, SchemaForm, as_text, read_json
 from django_mcp.conf import settings
 from django_mcp.core.context import Context
 from django_mcp.core.failures import traceback_of
@@ -265,9 +265,7 @@ class PlaygroundCall:
         self.arguments = arguments
         if self.request.POST.get("by") != "fields":  # otherwise they are filled already
             self.form.fill(arguments)
-        self.form.forget(
-            lambda field: field.name in arguments and not self._is_shown({field.name: arguments[field.name]})
-        )
+        self.form.forget(lambda name, _text: name in arguments and not self._is_shown({name: arguments[name]}))
         self.json = as_text(arguments) if self._is_shown(arguments) else ""
         params = self.target.params(arguments)
         is_answer = self.request.POST.get("by") == "answers"
@@ -297,7 +295,7 @@ class PlaygroundCall:
         signed = self._open(data.get("questions", ""))
         questions = questions_of(signing.loads(signed, salt=SALT, max_age=settings.ELICITATION_TTL))
         answers = {question.key: question.answer(data) for question in questions}
-        self._secrets += [field.text for question in questions for field in question.form.fields if field.is_secret]
+        self._secrets += [text for question in questions for text in question.form.secrets()]
         return {"inputResponses": answers, "requestState": self._open(data.get("state", ""))}
 
     def _read(self) -> dict[str, Any] | None:
@@ -318,7 +316,7 @@ class PlaygroundCall:
         found = self.form.read(data)
         if found is None:
             self.problem = _("Not called: correct the fields with errors.")
-            self.form.forget(lambda field: self._may_have_secrets(field.text, field.name))
+            self.form.forget(lambda name, text: self._may_have_secrets(text, name))
         return found
 
     # Secrets: what the page has of them can be read in its source, in the browser's history and over a shoulder.

@@ -1,7 +1,7 @@
 """The request log in the admin: list and one entry with what it belongs to. Read-only."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urlencode
 
@@ -20,7 +20,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from django_mcp.admin.base import BoundedPaginator, ReadOnlyAdmin, StrictFiltersList, address_in, has_word, page_of
+from django_mcp.admin.base import BoundedPaginator, FiltersAboveList, ReadOnlyAdmin, address_in, has_word, page_of
 from django_mcp.admin.display import NOTHING, as_json, as_text, lasted
 from django_mcp.admin.request_log_csv import csv_response
 from django_mcp.admin.request_log_filters import (
@@ -36,24 +36,8 @@ from django_mcp.admin.request_log_filters import (
 from django_mcp.audit.outcomes import GROUP_OF
 from django_mcp.core.database import keys_of
 from django_mcp.core.principal import display_name
-from django_mcp.core.server import every_server, servers
+from django_mcp.core.server import server_named, servers
 from django_mcp.models import APIKey, Approval, OAuthClient, Playground, RequestLog, Task, Tools
-
-
-class Filter(NamedTuple):
-    """A filter as a button with a menu.
-
-    Attributes:
-        spec: Django's filter.
-        chosen: label of the choice; empty if there is none.
-        without: query without it.
-        choices: as ``ListFilter.choices`` yields them.
-    """
-
-    spec: Any
-    chosen: str
-    without: str
-    choices: Sequence[Mapping[str, Any]]
 
 
 class Entry(NamedTuple):
@@ -80,23 +64,8 @@ class Entry(NamedTuple):
     took: str
 
 
-class LogList(StrictFiltersList):
-    """Rows of two lines, and filters above them instead of beside them."""
-
-    def get_filters(self, request: HttpRequest) -> Any:
-        specs, _has_filters, *rest = super().get_filters(request)
-        return specs, False, *rest
-
-    def filters(self) -> list[Filter]:
-        found = []
-        for spec in self.filter_specs:
-            choices = list(spec.choices(self))
-            chosen = getattr(spec, "words", "") or next(
-                (str(choice["display"]) for choice in choices[1:] if choice["selected"]), ""
-            )
-            parameters = [parameter for parameter in spec.expected_parameters() if parameter]
-            found.append(Filter(spec, chosen, self.get_query_string(remove=parameters), choices))
-        return found
+class LogList(FiltersAboveList):
+    """Rows of two lines."""
 
     def entries(self) -> list[Entry]:
         return [
@@ -152,7 +121,7 @@ def _has_id(term: str) -> Q:
 class RequestLogAdmin(ReadOnlyAdmin):
     """Requests, the newest first."""
 
-    list_display = ("time",)
+    list_display = ("time",)  # what Django sorts by; the cells are in the template, two lines for several facts
     list_filter = (PeriodFilter, OutcomeFilter, ToolFilter, UserFilter, ClientFilter, MethodFilter, EndpointFilter)
     linked_lookups = ("client_id",)  # from the pages of OAuth clients
     search_fields = ("name",)  # for the box; see get_search_results
@@ -289,7 +258,7 @@ class RequestLogAdmin(ReadOnlyAdmin):
         return address and f"{address}?{urlencode({'endpoint': row.server, 'kind': 'tool', 'key': row.name})}"
 
     def _targets(self, row: RequestLog) -> Iterator[tuple[str, str, type[Model], Any]]:
-        server = next((endpoint for endpoint in every_server() if endpoint.name == row.server), None)
+        server = server_named(row.server)
         if server is not None and row.method == "tools/call" and row.name in server.tools:
             yield _("Tool"), row.name, Tools, f"{row.server}.{row.name}"
         if row.approval:

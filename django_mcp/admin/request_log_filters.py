@@ -89,24 +89,37 @@ class ToolFilter(_ColumnFilter):
         return [(name, name) for server in every_server() for name in server.tools]
 
 
-class ClientFilter(_ColumnFilter):
+class _RecentFilter(_ColumnFilter):
+    """Base of filters whose choices are those of the newest rows."""
+
+    def recent_values(self, request: HttpRequest) -> list[Any]:
+        # Read once for a page, for all of these filters.
+        rows: list[dict[str, Any]] | None = getattr(request, "_recent_requests", None)
+        if rows is None:
+            columns = [kind.column for kind in _RecentFilter.__subclasses__()]
+            rows = [dict(row) for row in RequestLog.objects.order_by("-started_at").values(*columns)[:RECENT]]
+            request._recent_requests = rows  # type: ignore[attr-defined]  # noqa: SLF001 - of this page alone
+        return list(dict.fromkeys(row[self.column] for row in rows))
+
+
+class ClientFilter(_RecentFilter):
     """Filter by the self-reported name of the client."""
 
     title = gettext_lazy("client")
     parameter_name = column = "client_name"
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:
-        return [(name, name) for name in _recent_values(request, "client_name") if name][:MAX_CHOICES]
+        return [(name, name) for name in self.recent_values(request) if name][:MAX_CHOICES]
 
 
-class UserFilter(_ColumnFilter):
+class UserFilter(_RecentFilter):
     """Filter by user."""
 
     title = gettext_lazy("user")
     parameter_name = column = "user"
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:
-        keys = [key for key in _recent_values(request, "user") if key is not None][:MAX_CHOICES]
+        keys = [key for key in self.recent_values(request) if key is not None][:MAX_CHOICES]
         users = get_user_model()._default_manager.in_bulk(keys)  # noqa: SLF001 - Django's documented API
         return [(str(key), display_name(user)) for key, user in users.items()]
 
@@ -241,15 +254,6 @@ def _stored(at: datetime.datetime) -> datetime.datetime:
 
 def _shown(at: datetime.datetime | None) -> str:
     return "" if at is None else str(formats.date_format(localtime(at), "DATETIME_FORMAT"))
-
-
-def _recent_values(request: HttpRequest, column: str) -> list[Any]:
-    # Read once for a page.
-    rows: list[dict[str, Any]] | None = getattr(request, "_recent_requests", None)
-    if rows is None:
-        rows = [dict(row) for row in RequestLog.objects.order_by("-started_at").values("client_name", "user")[:RECENT]]
-        request._recent_requests = rows  # type: ignore[attr-defined]  # noqa: SLF001 - of this page alone
-    return list(dict.fromkeys(row[column] for row in rows))
 
 
 def localtime(moment: datetime.datetime) -> datetime.datetime:

@@ -17,7 +17,7 @@ from django_mcp.admin.approval_states import CANCELLED, OUTCOMES, WITHDRAWN, Sta
 from django_mcp.approvals.approval_requests import is_withdrawn
 from django_mcp.approvals.decisions import may_decide
 from django_mcp.approvals.messages import page_path
-from django_mcp.core.server import servers
+from django_mcp.core.server import server_named
 from django_mcp.models import Approval
 from django_mcp.oauth.consent import add_security_headers, render_page, server_title
 
@@ -107,7 +107,7 @@ class RequesterView(LoginRequiredMixin, View):
             "is_pending": is_pending,
             "is_notified": is_pending and found.notices.filter(delivered__isnull=False).exists(),
             "refresh_seconds": REFRESH_SECONDS,
-            "endpoint_title": next((server_title(server) for server in servers() if server.name == endpoint), endpoint),
+            "endpoint_title": endpoint if (server := server_named(endpoint)) is None else server_title(server),
         }
         return render_page(request, "approvals/requester.html", context)
 

@@ -13,7 +13,7 @@ from django_mcp.admin.base import ReadOnlyStoppableAdmin, user_lookups
 from django_mcp.admin.display import NOTHING, as_json, line, name_of, without_view
 from django_mcp.core.principal import display_name
 from django_mcp.core.redaction import redacted
-from django_mcp.core.server import every_server
+from django_mcp.core.server import server_named
 from django_mcp.models import Task
 from django_mcp.tasks import store
 from django_mcp.tasks.extension import status_message
@@ -99,7 +99,7 @@ class TaskAdmin(ReadOnlyStoppableAdmin):
 
     @admin.display(description=gettext_lazy("arguments"))
     def arguments(self, row: Task) -> SafeString:
-        server = next((endpoint for endpoint in every_server() if endpoint.name == row.server), None)
+        server = server_named(row.server)
         tool = None if server is None else server.tools.get(row.tool)
         given = row.request["params"].get("arguments") or {}
         return as_json(redacted(tool, given, longest=None, whole=None))

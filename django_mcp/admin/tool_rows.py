@@ -32,7 +32,7 @@ from django_mcp.conf import settings
 from django_mcp.core.permissions import declared
 from django_mcp.core.policies import Decision
 from django_mcp.core.redaction import as_words, visible
-from django_mcp.core.server import MCPServer, servers
+from django_mcp.core.server import MCPServer, server_named, servers
 from django_mcp.models import ToolPolicy, ToolSnapshot
 from django_mcp.primitives.function import dotted_name, origin_of
 from django_mcp.primitives.tool import Tool
@@ -376,9 +376,9 @@ def decided_words(row: ToolPolicy) -> str:
 def load_tool_rows(*, with_calls: bool) -> list[ToolRow]:
     """Return all tools, in the order of endpoints and lists. Stores snapshots of new tools."""
     served = list(servers())
-    snapshots = {(snapshot.server, snapshot.tool): snapshot for snapshot in ToolSnapshot.objects.defer("definition")}
-    digests = {which: snapshot.digest for which, snapshot in snapshots.items()}
-    tool_definitions.store_snapshots(served, digests)
+    snapshots = _snapshots()
+    if tool_definitions.store_snapshots(served, {which: snapshot.digest for which, snapshot in snapshots.items()}):
+        snapshots = _snapshots()
     rows: dict[tuple[str, str], list[ToolPolicy]] = defaultdict(list)
     for row in ToolPolicy.objects.select_related("group", "changed_by").order_by("group__name", "client_id"):
         rows[row.server, row.tool].append(row)
@@ -389,6 +389,10 @@ def load_tool_rows(*, with_calls: bool) -> list[ToolRow]:
         ToolRow(server, tool, rows.get(which, ()), limits, snapshots.get(which), calls.get(which, nothing))
         for server, tool, which in _every(served)
     ]
+
+
+def _snapshots() -> dict[tuple[str, str], ToolSnapshot]:
+    return {(snapshot.server, snapshot.tool): snapshot for snapshot in ToolSnapshot.objects.defer("definition")}
 
 
 def find_orphaned_policies() -> list[tuple[ToolPolicy, str]]:
@@ -407,7 +411,7 @@ def find_orphaned_policies() -> list[tuple[ToolPolicy, str]]:
 def find_tool_row(key: str, *, with_calls: bool) -> ToolRow | None:
     """Return one tool with its approved definition, or None."""
     server_name, _dot, tool_key = key.partition(".")
-    server = next((endpoint for endpoint in servers() if endpoint.name == server_name), None)
+    server = server_named(server_name)
     tool = None if server is None else server.tools.get(tool_key)
     if server is None or tool is None or tool not in tool_definitions.tools_of(server):
         return None

@@ -8,31 +8,32 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urlencode
 
 from django import forms
-from django.contrib import messages
-from django.contrib.admin.utils import unquote
+from django.contrib import admin, messages
+from django.contrib.admin.utils import quote, unquote
 from django.contrib.auth.models import AnonymousUser, Group
 from django.core import signing
 from django.core.exceptions import PermissionDenied
-from django.core.paginator import Paginator
 from django.db import IntegrityError
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, QueryDict
+from django.db.models import Case, QuerySet, When
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.middleware.csrf import get_token
-from django.urls import URLPattern, path
+from django.template.loader import render_to_string
+from django.urls import URLPattern
 from django.utils import timezone
+from django.utils.functional import lazy
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.text import capfirst
+from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from django_mcp.admin import tool_rows
-from django_mcp.admin.base import ClientField, VirtualModelAdmin, client_list, page_queries
-from django_mcp.admin.display import as_json, client_name, client_names, lasted
+from django_mcp.admin.base import ClientField, FiltersAboveList, StrictFiltersAdmin, VirtualModelAdmin, client_list
+from django_mcp.admin.display import NOTHING, as_json, client_name, client_names, lasted
 from django_mcp.admin.stats import unindexed
 from django_mcp.admin.tool_rows import (
     DAYS,
@@ -54,7 +55,6 @@ from django_mcp.core.server import servers
 from django_mcp.models import RequestLog, ToolPolicy, Tools
 from django_mcp.pubsub import once
 
-Choice = tuple[str, Any]
 Test = Callable[[ToolRow], bool]
 
 
@@ -62,93 +62,106 @@ def _is(value: str) -> Test:
     return lambda tool_row: tool_row.decision.name.lower() == value
 
 
-OF_DECISION: Mapping[str, tuple[Any, Test]] = {
-    **{str(value): (label, _is(value)) for value, label in ToolPolicy.Decision.choices},
-    "decided": (gettext_lazy("set explicitly"), lambda tool_row: tool_row.own is not None),
-    "overridden": (gettext_lazy("with overrides"), lambda tool_row: bool(tool_row.override_words)),
-}
-OF_HINT: Mapping[str, tuple[Any, Test]] = {
-    "read-only": (gettext_lazy("read-only"), lambda tool_row: tool_row.tool.read_only),
-    "writes": (gettext_lazy("writes"), lambda tool_row: not tool_row.tool.read_only),
-    "destructive": (gettext_lazy("destructive"), lambda tool_row: _says(tool_row, "destructiveHint")),
-    "idempotent": (gettext_lazy("idempotent"), lambda tool_row: _says(tool_row, "idempotentHint")),
-    "open-world": (gettext_lazy("open world"), lambda tool_row: _says(tool_row, "openWorldHint")),
-    "unsaid": (gettext_lazy("no hints"), lambda tool_row: not tool_row.tool.annotations),
-}
-ORDERS: Mapping[str, tuple[Any, Callable[[ToolRow], Any]]] = {
-    "calls": (gettext_lazy("most calls first"), lambda tool_row: -(tool_row.calls.calls if tool_row.calls else 0)),
-    "failed": (gettext_lazy("most failures first"), lambda tool_row: -tool_row.failure_rate),
-    "name": (gettext_lazy("by name"), lambda tool_row: tool_row.tool.name),
-}
+def _says(hint: str) -> Test:
+    return lambda tool_row: bool(tool_row.tool.annotations.get(hint))
 
 
-def _says(tool_row: ToolRow, hint: str) -> bool:
-    return bool(tool_row.tool.annotations.get(hint)) and not (hint == "destructiveHint" and tool_row.tool.read_only)
+def tool_rows_of(request: HttpRequest) -> Mapping[Any, ToolRow]:
+    """Return the tools of the list by primary key of their snapshot, loaded once for a request."""
+    found: dict[Any, ToolRow] | None = getattr(request, "_mcp_tool_rows", None)
+    if found is None:
+        every = load_tool_rows(with_calls=request.user.has_perm("django_mcp.view_requestlog"))
+        # A tool whose definition cannot be built has no row; the page names it.
+        found = {tool_row.snapshot.pk: tool_row for tool_row in every if tool_row.snapshot is not None}
+        request._mcp_tool_rows = found  # type: ignore[attr-defined]  # noqa: SLF001 - of this page alone
+        request._mcp_failing = [tool_row for tool_row in every if tool_row.snapshot is None]  # type: ignore[attr-defined]  # noqa: SLF001
+    return found
 
 
-@dataclass
-class Select:
-    """A select of the filter form. The first choice means no filter."""
-
-    name: str
-    label: Any
-    choices: Sequence[Choice]
-    chosen: str
+def _matching(request: HttpRequest, queryset: "QuerySet[Tools]", test: Test) -> "QuerySet[Tools]":
+    return queryset.filter(pk__in=[pk for pk, tool_row in tool_rows_of(request).items() if test(tool_row)])
 
 
-class ToolFilterForm:
-    """Search terms, filters and order from the query string. Invalid values are ignored.
+class EndpointFilter(admin.SimpleListFilter):
+    """Filter by endpoint."""
 
-    *with_calls* allows ordering by calls.
-    """
+    title = gettext_lazy("endpoint")
+    parameter_name = "endpoint"
 
-    def __init__(self, given: QueryDict, *, with_calls: bool) -> None:
-        self.query = given.get("q", "").strip()
-        orders = [(order, words) for order, (words, _key) in ORDERS.items() if with_calls or order == "name"]
-        names = [(server.name, server.name) for server in servers()]
-        self.selects = [
-            _select(given, "endpoint", _("Endpoint"), names, _("all")),
-            _select(given, "decision", _("Decision"), _search_words(OF_DECISION), _("all")),
-            _select(given, "hint", _("Hints"), _search_words(OF_HINT), _("all")),
-            _select(given, "changed", _("Changed"), [("yes", _("since approval"))], _("all")),
-            _select(given, "order", _("Order"), orders, _("as in tools/list")),
-        ]
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Any:  # noqa: ARG002
+        return [(server.name, server.name) for server in servers()]
 
-    @property
-    def is_narrowed(self) -> bool:
-        return bool(self.query) or any(select.chosen for select in self.selects)
-
-    def apply(self, tools: Sequence[ToolRow]) -> list[ToolRow]:
-        endpoint, decision, hint, changed, order = (select.chosen for select in self.selects)
-        words = self.query.casefold().split()
-        found = [
-            tool_row
-            for tool_row in tools
-            if (not endpoint or tool_row.server.name == endpoint)
-            and (not decision or OF_DECISION[decision][1](tool_row))
-            and (not hint or OF_HINT[hint][1](tool_row))
-            and (not changed or tool_row.is_changed)
-            and _has(tool_row, words)
-        ]
-        return sorted(found, key=ORDERS[order][1]) if order else found
+    def queryset(self, request: HttpRequest, queryset: "QuerySet[Tools]") -> "QuerySet[Tools]":  # noqa: ARG002
+        return queryset.filter(server=self.value()) if self.value() else queryset
 
 
-def _has(tool_row: ToolRow, words: Sequence[str]) -> bool:
-    if not words:
-        return True
-    text = f"{tool_row.key} {tool_row.title} {tool_row.description} {tool_row.source}".casefold()
-    return all(word in text for word in words)
+class _TestFilter(admin.SimpleListFilter):
+    """Base of filters by what is in no column: tests of tools, with their labels."""
+
+    tests: ClassVar[Mapping[str, tuple[Any, Test]]]
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Any:  # noqa: ARG002
+        return [(name, label) for name, (label, _test) in self.tests.items()]
+
+    def queryset(self, request: HttpRequest, queryset: "QuerySet[Tools]") -> "QuerySet[Tools]":
+        known = self.tests.get(self.value() or "")
+        return queryset if known is None else _matching(request, queryset, known[1])
 
 
-def _search_words(tests: Mapping[str, tuple[Any, Test]]) -> list[Choice]:
-    return [(name, words) for name, (words, _test) in tests.items()]
+class DecisionFilter(_TestFilter):
+    """Filter by policy."""
+
+    title = gettext_lazy("decision")
+    parameter_name = "decision"
+    tests: ClassVar[Any] = {
+        **{str(value): (label, _is(value)) for value, label in ToolPolicy.Decision.choices},
+        "decided": (gettext_lazy("set explicitly"), lambda tool_row: tool_row.own is not None),
+        "overridden": (gettext_lazy("with overrides"), lambda tool_row: bool(tool_row.override_words)),
+    }
 
 
-def _select(given: QueryDict, name: str, label: str, choices: Sequence[Choice], nothing: str) -> Select:
-    chosen = given.get(name, "")
-    return Select(
-        name, label, [("", nothing), *choices], chosen if chosen in {value for value, _words in choices} else ""
-    )
+class HintFilter(_TestFilter):
+    """Filter by hints."""
+
+    title = gettext_lazy("hints")
+    parameter_name = "hint"
+    tests: ClassVar[Any] = {
+        "read-only": (gettext_lazy("read-only"), lambda tool_row: tool_row.tool.read_only),
+        "writes": (gettext_lazy("writes"), lambda tool_row: not tool_row.tool.read_only),
+        "destructive": (gettext_lazy("destructive"), lambda tool_row: tool_row.is_destructive),
+        "idempotent": (gettext_lazy("idempotent"), _says("idempotentHint")),
+        "open-world": (gettext_lazy("open world"), _says("openWorldHint")),
+        "unsaid": (gettext_lazy("no hints"), lambda tool_row: not tool_row.tool.annotations),
+    }
+
+
+class ChangedFilter(_TestFilter):
+    """Filter by changes of the definition."""
+
+    title = gettext_lazy("changed")
+    parameter_name = "changed"
+    tests: ClassVar[Any] = {"yes": (gettext_lazy("since approval"), lambda tool_row: tool_row.is_changed)}
+
+
+def _has(words: Sequence[str]) -> Test:
+    def has(tool_row: ToolRow) -> bool:
+        text = f"{tool_row.key} {tool_row.title} {tool_row.description} {tool_row.source}".casefold()
+        return all(word in text for word in words)
+
+    return has
+
+
+class ToolList(FiltersAboveList):
+    """Rows of the table, each with its tool of this process."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        tool_rows, may_change = tool_rows_of(request), self.model_admin.has_change_permission(request)
+        for row in self.result_list:
+            row.tool_row, row.may_change = tool_rows[row.pk], may_change
+
+    def url_for_result(self, result: Any) -> str:
+        return f"{quote(result.tool_row.key)}/change/"
 
 
 class OverrideForm(forms.Form):
@@ -514,12 +527,15 @@ class ToolPolicyActions:
         self._message_user(_("The new definition of %s is approved.") % tool_row.key)
 
     def _log_change(self, server: str, tool: str, words: str) -> None:
-        row: Any = Tools(server=server, tool=tool)
-        row.pk = f"{server}.{tool}"  # the proxy has no table; LogEntry stores this id
-        self._admin.log_change(self._request, row, words)
+        self._admin.log_change(self._request, _logged(server, tool), words)
 
     def _message_user(self, words: "str | SafeString", level: int = messages.SUCCESS) -> None:
         self._admin.message_user(self._request, words, level)
+
+
+def _logged(server: str, tool: str) -> Any:
+    """Return what the history of a tool is kept of: it has one while its definition cannot be built, too."""
+    return Tools(pk=f"{server}.{tool}", server=server, tool=tool)
 
 
 def _words(decision: str) -> str:
@@ -543,22 +559,48 @@ def _audience_words(group: Any, client_id: str) -> str:
     return _callers_words([] if group is None else [group], client_id)
 
 
-PER_PAGE = 100
 LAST_CALLS = 20
+NONE = format_html('<span class="mcp-none mcp-quiet">{}</span>', NOTHING)
+LAST_DAYS = lazy(lambda: _("Last %(days)s days") % {"days": DAYS}, str)()
 
 
-class ToolsAdmin(VirtualModelAdmin):
-    """Pages of tools, with the permissions to view and change tool policies."""
+def _set_selected(decision: str) -> Any:
+    def set_selected(model_admin: "ToolsAdmin", request: HttpRequest, queryset: "QuerySet[Tools]") -> Any:
+        tool_rows = tool_rows_of(request)
+        chosen = [tool_rows[pk] for pk in queryset.order_by().values_list("pk", flat=True)]
+        # With those of other pages, which this page did not show, the action is about what there is now.
+        across = request.POST.get("select_across") == "1"
+        changes = [
+            Change(
+                tool_row.server.name,
+                tool_row.tool.key,
+                decision,
+                seen=request.POST.get(f"{SEEN}{tool_row.key}", tool_row.chosen if across else ""),
+            )
+            for tool_row in chosen
+        ]
+        return model_admin.set_general(request, [change for change in changes if change.seen != decision], [*chosen])
+
+    return set_selected
+
+
+class ToolsAdmin(VirtualModelAdmin, StrictFiltersAdmin):
+    """List and pages of tools, with the permissions to view and change tool policies."""
 
     template_dir, permission_model = "tools", "toolpolicy"
+    acts_with = "change_toolpolicy"
+    nothing_yet = gettext_lazy("There are no tools.")
+    list_display = ("name", "endpoint", "kind", "callers", "policy", "calls", "failures")
+    list_filter = (EndpointFilter, DecisionFilter, HintFilter, ChangedFilter)
+    search_fields = ("tool",)  # for the box; see get_search_results
+    search_help_text = gettext_lazy("Name, title, description or source")
+    ordering = ("server", "tool")
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    change_list_template = "admin/django_mcp/tools/change_list.html"
 
     def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view
-        # Under the names that the admin index and history links use.
-        return [
-            path("", view(self.list_view), name="django_mcp_tools_changelist"),
-            path("<path:object_id>/change/", view(self.tool_view), name="django_mcp_tools_change"),
-        ]
+        return [url for url in super().get_urls() if not str(url.name).endswith(("_add", "_delete"))]
 
     # Permissions
 
@@ -567,7 +609,39 @@ class ToolsAdmin(VirtualModelAdmin):
 
     # List
 
-    def list_view(self, request: HttpRequest) -> HttpResponseBase:
+    def get_queryset(self, request: HttpRequest) -> "QuerySet[Tools]":
+        """Return the tools of this process, with what the list is sorted by."""
+        tool_rows = tool_rows_of(request)
+        called = [
+            (pk, tool_row.calls.calls, tool_row.failure_rate) for pk, tool_row in tool_rows.items() if tool_row.calls
+        ]
+        found: QuerySet[Tools] = super().get_queryset(request).filter(pk__in=tool_rows).defer("definition")
+        return found.annotate(
+            mcp_calls=Case(*(When(pk=pk, then=calls) for pk, calls, _rate in called if calls), default=0),
+            mcp_failures=Case(*(When(pk=pk, then=rate) for pk, _calls, rate in called if rate), default=0.0),
+        )
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ToolList]:  # noqa: ARG002
+        return ToolList
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        return self.list_display if self.can_view_log(request) else self.list_display[:-2]
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: "QuerySet[Tools]", search_term: str
+    ) -> "tuple[QuerySet[Tools], bool]":
+        words = search_term.casefold().split()
+        return _matching(request, queryset, _has(words)) if words else queryset, False
+
+    def get_actions(self, request: HttpRequest) -> Any:
+        if not self.has_change_permission(request):
+            return {}
+        return {
+            decision: (_set_selected(decision), decision, _("Set the policy to: %s") % _words(decision))
+            for decision in DECISIONS
+        }
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """List the tools of all endpoints. On POST, set the policy of some.
 
         Raises:
@@ -575,29 +649,52 @@ class ToolsAdmin(VirtualModelAdmin):
         """
         if not self.has_view_permission(request):
             raise PermissionDenied
-        can_view_log = self.can_view_log(request)
-        every = load_tool_rows(with_calls=can_view_log)
-        if request.method == "POST":
-            return self._decide_about_some(request, every)
-        filter_form = ToolFilterForm(request.GET, with_calls=can_view_log)
-        found = filter_form.apply(every)
-        page = Paginator(found, PER_PAGE).get_page(request.GET.get("p"))
+        if request.method == "POST" and ("_save" in request.POST or not request.POST.get("action")):
+            return self._decide_about_some(request, [*tool_rows_of(request).values()])
+        changed = sum(tool_row.is_changed for tool_row in tool_rows_of(request).values())
         unmatched = find_orphaned_policies()
-        context = {
-            "filter_form": filter_form,
-            "page": page,
-            "page_queries": page_queries(request, page),
-            "number": len(every),
-            "changed": sum(tool_row.is_changed for tool_row in every),
-            "days": DAYS,
-            "can_view_log": can_view_log,
-            "decisions": ToolPolicy.Decision.choices,
-            "rows": [(tool_row, self.address_of(tool_row.key)) for tool_row in page],
+        shown = {
+            "changed": changed,
+            "may_change": self.has_change_permission(request),
+            "failing": [(row, self.address_of(row.key)) for row in request._mcp_failing],  # type: ignore[attr-defined]  # noqa: SLF001
             "orphaned_policies": [
                 (policy, audience(policy), decided_words(policy), problem) for policy, problem in unmatched
             ],
         }
-        return self.page(request, "list", capfirst(str(self.opts.verbose_name_plural)), context)
+        return super().changelist_view(request, {**shown, **(extra_context or {})})
+
+    @admin.display(description=gettext_lazy("tool"), ordering="tool")
+    def name(self, row: Any) -> SafeString:
+        summary = Truncator(row.tool_row.summary).chars(200)
+        return format_html('<span translate="no" title="{}">{}</span>', summary, row.tool_row.name_in_parts)
+
+    @admin.display(description=gettext_lazy("endpoint"), ordering="server")
+    def endpoint(self, row: Any) -> str:
+        return str(row.server)
+
+    @admin.display(description=gettext_lazy("kind"))
+    def kind(self, row: Any) -> SafeString:
+        context = {"tool_row": row.tool_row, "address": self.address_of(row.tool_row.key)}
+        return render_to_string("admin/django_mcp/tools/kind.html", context)
+
+    @admin.display(description=gettext_lazy("allowed callers"))
+    def callers(self, row: Any) -> SafeString:
+        words = "; ".join(row.tool_row.callers)
+        return format_html('<span title="{}">{}</span>', words, words)
+
+    @admin.display(description=gettext_lazy("policy"))
+    def policy(self, row: Any) -> SafeString:
+        context = {"tool_row": row.tool_row, "may_change": row.may_change}
+        return render_to_string("admin/django_mcp/tools/policy_select.html", context)
+
+    @admin.display(description=LAST_DAYS, ordering="-mcp_calls")
+    def calls(self, row: Any) -> SafeString:
+        called = row.tool_row
+        return format_html("{} <span>{}</span>", called.plot, called.count_words) if called.calls.calls else NONE
+
+    @admin.display(description=gettext_lazy("failures"), ordering="-mcp_failures")
+    def failures(self, row: Any) -> SafeString | str:
+        return row.tool_row.failure_words if row.tool_row.failure_rate else NONE
 
     def _decide_about_some(self, request: HttpRequest, every: list[ToolRow]) -> HttpResponse:
         if not self.has_change_permission(request):
@@ -608,9 +705,9 @@ class ToolsAdmin(VirtualModelAdmin):
             return self._remove(
                 request, [row for row, _problem in find_orphaned_policies()], request.POST["delete_orphan"], every
             )
-        return self._set_general(request, _requested_changes(request.POST, every), every)
+        return self.set_general(request, _requested_changes(request.POST, every), every)
 
-    def _set_general(self, request: HttpRequest, changes: Sequence[Change], every: Sequence[ToolRow]) -> HttpResponse:
+    def set_general(self, request: HttpRequest, changes: Sequence[Change], every: Sequence[ToolRow]) -> HttpResponse:
         shown = [(f"{SEEN}{change.key}", change.seen) for change in changes]
         fields = [*((f"{POLICY}{change.key}", change.decision) for change in changes), *shown]
         return self._set(request, changes, every, fields)
@@ -669,7 +766,18 @@ class ToolsAdmin(VirtualModelAdmin):
 
     # Detail
 
-    def tool_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:  # noqa: ARG002
+        """Return the tool with this key, as the history knows it, or None."""
+        tool_row = find_tool_row(object_id, with_calls=False)
+        return None if tool_row is None else _logged(tool_row.server.name, tool_row.tool.key)
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",  # noqa: ARG002
+        extra_context: Any = None,  # noqa: ARG002
+    ) -> HttpResponse:
         """Show a tool. On POST, change its policies or approve its definition.
 
         Raises:
@@ -705,7 +813,6 @@ class ToolsAdmin(VirtualModelAdmin):
             "can_view_log": self.can_view_log(request),
             "last_calls": self._last_calls(request, tool_row),
             "calls_address": self._calls_address(tool_row),
-            "history": self.history(tool_row.key),
         }
         return self.page(request, "detail", tool_row.title or tool_row.tool.name, context)
 
@@ -722,7 +829,7 @@ class ToolsAdmin(VirtualModelAdmin):
         if "remove" in given:
             return self._remove(request, tool_row.overrides, given["remove"], [tool_row])
         if "override" not in given:
-            return self._set_general(request, _requested_changes(given, [tool_row]), [tool_row])
+            return self.set_general(request, _requested_changes(given, [tool_row]), [tool_row])
         if not form.is_valid():
             return None
         if given.get(SHOWN) != tool_row.state:
@@ -750,17 +857,12 @@ class ToolsAdmin(VirtualModelAdmin):
 
 
 def _requested_changes(given: QueryDict, every: Iterable[ToolRow]) -> list[Change]:
-    rows = {tool_row.key: tool_row for tool_row in every}
-    action = given.get("action", "")
-    if action:
-        chosen = [(key, action) for key in given.getlist("_selected_action")]
-    else:
-        chosen = [(name.removeprefix(POLICY), str(given[name])) for name in given if name.startswith(POLICY)]
-    return [
-        Change(rows[key].server.name, rows[key].tool.key, decision, seen=given.get(f"{SEEN}{key}", ""))
-        for key, decision in chosen
-        if key in rows and decision in DECISIONS and decision != given.get(f"{SEEN}{key}")
-    ]
+    found = []
+    for tool_row in every:
+        decision, seen = given.get(f"{POLICY}{tool_row.key}"), given.get(f"{SEEN}{tool_row.key}", "")
+        if decision in DECISIONS and decision != seen:
+            found.append(Change(tool_row.server.name, tool_row.tool.key, decision, seen=seen))
+    return found
 
 
 def _differences(tool_row: ToolRow) -> Any:

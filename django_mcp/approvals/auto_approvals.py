@@ -13,7 +13,7 @@ from django_mcp.approvals import approval_requests
 from django_mcp.approvals.notices import may_approve
 from django_mcp.core import database
 from django_mcp.core.context import Context
-from django_mcp.core.server import every_server
+from django_mcp.core.server import server_named
 from django_mcp.models import Approval, AutoApprovalRule
 from django_mcp.primitives.tool import Tool
 from django_mcp.pubsub import once
@@ -60,7 +60,7 @@ def create_rule(
 def _values(approval: Approval, names: Iterable[str]) -> dict[str, Any]:
     """Return the values of arguments: those that were sent, else the defaults that the tool's schema has."""
     sent = approval.arguments if isinstance(approval.arguments, dict) else {}
-    server = next((endpoint for endpoint in every_server() if endpoint.name == approval.server), None)
+    server = server_named(approval.server)
     tool = None if server is None else server.tools.get(approval.tool)
     properties = {} if tool is None else tool.form_schema.get("properties", {})
     defaults = {name: properties[name]["default"] for name in names if "default" in properties.get(name, {})}

@@ -23,7 +23,7 @@ from django_mcp.core.permissions import groups_of
 from django_mcp.core.policies import policy_cache
 from django_mcp.core.principal import Principal
 from django_mcp.core.redaction import SECRET
-from django_mcp.core.server import every_server
+from django_mcp.core.server import server_named
 from django_mcp.models import OVER, APIKey, Approval, ClientPolicy, Task
 from django_mcp.primitives.tool import Tool
 from django_mcp.tasks import store
@@ -200,7 +200,7 @@ def find_withdrawal_reason(approval: Approval) -> str:
         if key is None or key_state(key) is not KeyState.ACTIVE:
             return _("The API key is no longer valid.")
         is_limited = key.read_only
-    server = next((endpoint for endpoint in every_server() if endpoint.name == approval.server), None)
+    server = server_named(approval.server)
     tool = None if server is None else server.tools.get(approval.tool)
     if server is None or tool is None or tool.find_failure() is not None:
         return ""  # this process may not serve it

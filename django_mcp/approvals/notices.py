@@ -34,7 +34,7 @@ from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.after_fork import reset_after_fork
 from django_mcp.core.redaction import as_words, bounded, one_line, redacted
-from django_mcp.core.server import every_server
+from django_mcp.core.server import server_named
 from django_mcp.models import Approval, Notice
 
 logger = logging.getLogger("django_mcp")
@@ -51,7 +51,8 @@ def may_approve(user: Any, server: str) -> bool:
     """
     if not user.has_perm(APPROVE):
         return False
-    test = next((endpoint.can_approve for endpoint in every_server() if endpoint.name == server), None)
+    endpoint = server_named(server)
+    test = None if endpoint is None else endpoint.can_approve
     try:
         return test is None or bool(test(user))
     except Exception:

@@ -55,8 +55,11 @@ def approved_digests() -> Mapping[tuple[str, str], str]:
     return {(server, tool): digest for server, tool, digest in rows}
 
 
-def store_snapshots(servers: Iterable[MCPServer], before: Mapping[tuple[str, str], str]) -> None:
-    """Store snapshots of new tools: a new definition is trusted, and only later changes need approval."""
+def store_snapshots(servers: Iterable[MCPServer], before: Mapping[tuple[str, str], str]) -> bool:
+    """Store snapshots of new tools: a new definition is trusted, and only later changes need approval.
+
+    Return False if there are none.
+    """
     now = timezone.now()
     rows = [
         ToolSnapshot(
@@ -70,6 +73,7 @@ def store_snapshots(servers: Iterable[MCPServer], before: Mapping[tuple[str, str
     ]
     if rows:
         ToolSnapshot.objects.bulk_create(rows, ignore_conflicts=True)
+    return bool(rows)
 
 
 def approve_definition(server: MCPServer, tool: Tool, user: Any) -> None:

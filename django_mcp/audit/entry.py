@@ -147,6 +147,12 @@ LENGTHS: Mapping[str, int] = {
     if isinstance(field, CharField)
 }
 
+EMPTY: Mapping[str, Any] = {
+    field.attname: None if field.null else ""
+    for field in RequestLog._meta.concrete_fields  # noqa: SLF001 - Django's documented API
+    if not field.primary_key
+}
+"""An entry of which nothing is known. A new column is empty for rejected requests until ``of_refusal`` fills it."""
 
 _MAX_NAME = 2 * LENGTHS["name"]
 """Characters of a name that are redacted; some may then be removed before it is cut."""
@@ -220,8 +226,8 @@ def of_refusal(
     params = params if isinstance(params, Mapping) else {}
     raised = Crash("", "") if crash is None else crash_of(crash)
     facts = {
-        **dict.fromkeys(LENGTHS, ""),
-        **(_NOBODY if principal is None else _caller(principal)),
+        **EMPTY,
+        **({} if principal is None else _caller(principal)),
         "started_at": started_at,
         "server": server.name,
         "method": str(message.get("method") or ""),
@@ -231,22 +237,9 @@ def of_refusal(
         "exception_type": raised.type,
         "exception_place": raised.place,
         "address": address_at(get_django_request),
-        "arguments": None,
-        "result_size": None,
         "duration": 0.0,
-        "queries": None,
     }
     return _fitted(facts)
-
-
-_NOBODY: Facts = {
-    "principal_kind": "",
-    "principal_id": "",
-    "user_id": None,
-    "caller": "",
-    "credential": "",
-    "client_id": "",
-}
 
 
 def _caller(principal: Principal) -> Facts:

@@ -11,23 +11,27 @@ class GrantType(NamedTuple):
         is_for_all: clients that register themselves may use it, and name it in their metadata.
         is_of_service: there is no person: the client acts for its ``service_account``, if
             ``DJANGO_MCP["CLIENT_CREDENTIALS"]`` is on.
+        parameters: parameters of the token request that it alone has.
     """
 
     stored: str
     is_for_all: bool = False
     is_of_service: bool = False
+    parameters: tuple[str, ...] = ()
 
 
 CODE = "authorization-code"
 CLIENT_CREDENTIALS = "client-credentials"
-"""As the toolkit stores it."""
+"""As the toolkit stores them."""
 
 GRANT_TYPES = {
-    "authorization_code": GrantType(CODE, is_for_all=True),
-    "refresh_token": GrantType(CODE, is_for_all=True),
+    "authorization_code": GrantType(CODE, is_for_all=True, parameters=("code", "redirect_uri", "code_verifier")),
+    "refresh_token": GrantType(CODE, is_for_all=True, parameters=("refresh_token",)),
     "client_credentials": GrantType(CLIENT_CREDENTIALS, is_of_service=True),
 }
 FOR_ALL = [name for name, grant_type in GRANT_TYPES.items() if grant_type.is_for_all]
+SERVICES = {grant_type.stored for grant_type in GRANT_TYPES.values() if grant_type.is_of_service}
+"""Values of an application's ``authorization_grant_type`` with which it acts for itself."""
 
 
 def is_of_service(name: str) -> bool:

@@ -22,7 +22,7 @@ from django.views.decorators.debug import sensitive_variables
 
 from django_mcp.auth.api_keys import is_key
 from django_mcp.auth.base import InvalidToken, Misconfigured, OwnAuthentication, RequestHead, bearer
-from django_mcp.auth.grant_types import CLIENT_CREDENTIALS
+from django_mcp.auth.grant_types import SERVICES
 from django_mcp.auth.protected_resource import base_url, canonical, resource_of
 from django_mcp.conf import settings
 from django_mcp.core.database import Prepared
@@ -130,7 +130,7 @@ def _principal_of(row: Any, wanted: str) -> Principal | None:
     scopes = frozenset(row.scope.split())
     if policy.blocked or registration_scope() in scopes:
         return None
-    acts_for_itself = row.application.authorization_grant_type == CLIENT_CREDENTIALS
+    acts_for_itself = row.application.authorization_grant_type in SERVICES
     if acts_for_itself and (policy.service_account is None or policy.service_account != row.user_id):
         return None
     if row.user is None or not row.user.is_active:

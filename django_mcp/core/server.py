@@ -534,6 +534,11 @@ def servers() -> Iterator[MCPServer]:
             yield known
 
 
+def server_named(name: str) -> MCPServer | None:
+    """Return an endpoint, served or not."""
+    return _servers.get(name)
+
+
 def every_server() -> list[MCPServer]:
     """Return all endpoints, served or not."""
     return list(_servers.values())

@@ -966,19 +966,6 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Tools",
-            fields=[],
-            options={
-                "verbose_name": "tool",
-                "verbose_name_plural": "tools",
-                "proxy": True,
-                "default_permissions": (),
-                "indexes": [],
-                "constraints": [],
-            },
-            bases=("django_mcp.toolpolicy",),
-        ),
-        migrations.CreateModel(
             name="ToolSnapshot",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
@@ -1012,6 +999,19 @@ class Migration(migrations.Migration):
                 "verbose_name": "tool snapshot",
                 "verbose_name_plural": "tool snapshots",
             },
+        ),
+        migrations.CreateModel(
+            name="Tools",
+            fields=[],
+            options={
+                "verbose_name": "tool",
+                "verbose_name_plural": "tools",
+                "proxy": True,
+                "default_permissions": (),
+                "indexes": [],
+                "constraints": [],
+            },
+            bases=("django_mcp.toolsnapshot",),
         ),
         migrations.AddIndex(
             model_name="autoapprovalrule",

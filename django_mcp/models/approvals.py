@@ -92,6 +92,22 @@ class ToolSnapshot(Stored):
         return f"{self.server} {self.tool}"
 
 
+class Tools(ToolSnapshot):
+    """The tools page's view of the table, under a name that its readers know.
+
+    ``LogEntry`` stores a tool's history under it; the object id is ``endpoint.name``.
+    """
+
+    class Meta:
+        proxy = True
+        default_permissions = ()
+        verbose_name = _("tool")
+        verbose_name_plural = _("tools")
+
+    def __str__(self) -> str:
+        return f"{self.tool} ({self.server})"
+
+
 class AutoApprovalRule(Stored):
     """Approves matching calls of one caller, up to a number of calls and a time."""
 
@@ -254,19 +270,3 @@ class Notice(Stored):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.target}"
-
-
-class Tools(ToolPolicy):
-    """Admin proxy for the pages of tools, so that every admin site lists them. Has no table of its own.
-
-    ``LogEntry`` stores a tool's history under it; the object id is ``endpoint.name``.
-    """
-
-    class Meta:
-        proxy = True
-        default_permissions = ()
-        verbose_name = _("tool")
-        verbose_name_plural = _("tools")
-
-    def __str__(self) -> str:
-        return f"{self.tool} ({self.server})"

@@ -18,7 +18,7 @@ from django.views import View
 from django.views.decorators.csrf import csrf_protect
 
 from django_mcp.auth.api_keys import revoke_key
-from django_mcp.auth.grant_types import CLIENT_CREDENTIALS
+from django_mcp.auth.grant_types import SERVICES
 from django_mcp.auth.protected_resource import canonical, resource_of
 from django_mcp.auth.toolkit import (
     get_access_token_model,
@@ -42,7 +42,7 @@ class Authorization:
     Attributes:
         since: creation of the oldest token.
         renewed: creation of the newest token.
-        user: the user; with client credentials the service account.
+        user: the user; of a client that acts for itself the service account.
     """
 
     application: Any
@@ -63,7 +63,7 @@ class Summary(NamedTuple):
     """The access of an application to endpoints.
 
     Attributes:
-        people: number of users; 0 with client credentials.
+        people: number of users; 0 if it acts for itself.
         since: creation of the oldest valid or renewable access token.
         renewed: creation of the newest.
     """
@@ -79,7 +79,7 @@ def name_of(application: Any) -> str:
 
 
 def acts_for_itself(application: Any) -> bool:
-    return bool(application.authorization_grant_type == CLIENT_CREDENTIALS)
+    return application.authorization_grant_type in SERVICES
 
 
 # Queries
@@ -127,9 +127,9 @@ def logins_began(by: str, **of: Any) -> dict[Any, datetime.datetime]:
 def authorizations(user: Any) -> list[Authorization]:
     """Return the applications with access for a user, last renewed first.
 
-    Clients with client credentials are left out: administrators chose their service account.
+    Clients that act for themselves are left out: administrators chose their service account.
     """
-    tokens = active_tokens().filter(user=user).exclude(application__authorization_grant_type=CLIENT_CREDENTIALS)
+    tokens = active_tokens().filter(user=user).exclude(application__authorization_grant_type__in=SERVICES)
     found: dict[Any, Authorization] = {}
     for token in tokens.select_related("application"):
         new = Authorization(token.application, token.created, token.created, user)
@@ -164,7 +164,7 @@ def summaries() -> dict[Any, Summary]:
     rows = active_endpoint_tokens().order_by().values_list("application", grant)
     rows = rows.annotate(Count("user", distinct=True), Min("created"), Max("created"))
     return {
-        application: Summary(0 if kind == CLIENT_CREDENTIALS else users, kind == CLIENT_CREDENTIALS, since, renewed)
+        application: Summary(0 if kind in SERVICES else users, kind in SERVICES, since, renewed)
         for application, kind, users, since, renewed in rows
     }
 

@@ -17,7 +17,6 @@ from oauthlib.common import urldecode
 from oauthlib.oauth2.rfc6749 import errors
 
 from django_mcp.auth.base import authenticators
-from django_mcp.auth.grant_types import CLIENT_CREDENTIALS
 from django_mcp.auth.oauth import OAuth2Authentication
 from django_mcp.auth.protected_resource import canonical, resource_of
 from django_mcp.auth.toolkit import AbstractApplication, get_grant_model, get_refresh_token_model, get_scopes_backend
@@ -368,16 +367,15 @@ def _client_in(basic: str) -> str | None:
 
 
 def is_service(request: Any) -> bool:
-    """Return True if client credentials are allowed.
+    """Return True if the client may act for itself.
 
-    The client must be registered manually and confidential, with an active ``service_account``.
+    It must be registered manually and confidential, with an active ``service_account``.
     """
     application, policy = application_of(request), policy_of(request)
     return (
         settings.CLIENT_CREDENTIALS
         and application.registration_source == "manual"
         and application.client_type == AbstractApplication.CLIENT_CONFIDENTIAL
-        and application.allows_grant_type(CLIENT_CREDENTIALS)
         and policy is not None
         and policy.service_account is not None
         and policy.service_account.is_active

@@ -10,9 +10,11 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.debug import sensitive_post_parameters
 
+from django_mcp.auth.grant_types import GRANT_TYPES, served
 from django_mcp.auth.toolkit import OAuthLibCore, get_access_token_model
 from django_mcp.auth.toolkit import RevokeTokenView as ToolkitRevokeView
 from django_mcp.auth.toolkit import TokenView as ToolkitTokenView
+from django_mcp.conf import settings
 from django_mcp.transports.base import with_cors
 
 FORM = "application/x-www-form-urlencoded"
@@ -21,19 +23,10 @@ LONGEST = 64 * 1024
 
 PARAMETERS = frozenset(
     {
-        "grant_type",
-        "code",
-        "redirect_uri",
-        "client_id",
-        "client_secret",
-        "code_verifier",
-        "refresh_token",
-        "scope",
-        "resource",
-        "username",
-        "password",
-        "token",
-        "token_type_hint",
+        *("grant_type", "client_id", "client_secret", "scope", "resource"),
+        *("username", "password"),  # of other applications of the site
+        *("token", "token_type_hint"),
+        *(name for grant_type in GRANT_TYPES.values() for name in grant_type.parameters),
     }
 )
 """Parameters that are read. Others would overwrite attributes of oauthlib's request."""
@@ -86,8 +79,10 @@ class TokenView(ClientEndpointMixin, ToolkitTokenView):  # type: ignore[misc]
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ARG002
         # The device flow is not offered.
-        if request.POST.get("grant_type", "").startswith("urn:"):
-            return _error("unsupported_grant_type", "grant_type must be authorization_code or refresh_token.")
+        name = request.POST.get("grant_type", "")
+        if name.startswith("urn:") and name not in GRANT_TYPES:
+            known = ", ".join(served(services=settings.CLIENT_CREDENTIALS))
+            return _error("unsupported_grant_type", f"grant_type must be one of {known}.")
         try:
             response: HttpResponse = self.authorization_flow_token_response(request)
         except get_access_token_model().DoesNotExist:

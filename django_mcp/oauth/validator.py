@@ -510,11 +510,10 @@ class MCPValidatorMixin(ClientAuthenticationMixin, AuthorizationCodeMixin, Refre
             return known and super().validate_grant_type(client_id, grant_type, client, request, *args, **kwargs)
         if grants.is_blocked(request) or is_withdrawn(request.client):
             return False
-        if grant_type not in GRANT_TYPES:
+        ours = GRANT_TYPES.get(grant_type)
+        if ours is None or not request.client.allows_grant_type(ours.stored):
             return False
-        if GRANT_TYPES[grant_type].is_of_service:
-            return grants.is_service(request)
-        return request.client.allows_grant_type(GRANT_TYPES[grant_type].stored)
+        return not ours.is_of_service or grants.is_service(request)
 
     def validate_redirect_uri(self, client_id: str, redirect_uri: str, request: Any, *args: Any, **kwargs: Any) -> Any:
         # The toolkit ignores the host's case.

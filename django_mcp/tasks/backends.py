@@ -23,8 +23,9 @@ from django_mcp.core.channel import no_waiting
 from django_mcp.core.concurrency import Pool
 from django_mcp.core.execution import Slots, slots_of
 from django_mcp.core.failures import crash_listener
-from django_mcp.core.server import every_server
+from django_mcp.core.server import server_named
 from django_mcp.models import Task
+from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.errors import InternalError
 from django_mcp.tasks import store
 from django_mcp.tasks.worker import give_up, heartbeat, run, run_here
@@ -78,7 +79,7 @@ CrashListener = Callable[[BaseException], object]
 
 
 def _slots_of(task: Task) -> Slots | None:
-    tool = next((server.tools.get(task.tool) for server in every_server() if server.name == task.server), None)
+    tool = _tool_of(task)
     return None if tool is None else slots_of(tool)
 
 
@@ -254,8 +255,13 @@ def recover(task: Task) -> None:
 
 
 def _is_repeatable(task: Task) -> bool:
-    tools = (server.tools.get(task.tool) for server in every_server() if server.name == task.server)
-    return any(tool is not None and tool.is_repeatable for tool in tools)
+    tool = _tool_of(task)
+    return tool is not None and tool.is_repeatable
+
+
+def _tool_of(task: Task) -> Tool | None:
+    server = server_named(task.server)
+    return None if server is None else server.tools.get(task.tool)
 
 
 def _deaths(task: Task) -> int:

@@ -28,7 +28,7 @@ from django_mcp.core.elicitation import InputRequired
 from django_mcp.core.failures import report_crash
 from django_mcp.core.request import CallSource, without_credentials
 from django_mcp.core.resources import checking_pool
-from django_mcp.core.server import MCPServer, servers
+from django_mcp.core.server import server_named
 from django_mcp.core.signals import server_stopped
 from django_mcp.models import Task
 from django_mcp.protocol.errors import InternalError, ProtocolError
@@ -324,12 +324,8 @@ def _retry_database(function: Callable[[], T]) -> T:
             time.sleep(settings.POLL_INTERVAL)
 
 
-def server_of(task: Task) -> MCPServer | None:
-    return next((server for server in servers() if server.name == task.server), None)
-
-
 def _is_checked_by_site(task: Task) -> bool:
-    server = server_of(task)
+    server = server_named(task.server)
     return server is not None and checking_pool(server) is not free_pool()
 
 
@@ -340,7 +336,7 @@ def _cancel_those_without_access(tasks: Iterable[Task]) -> None:
 
 
 def has_access(task: Task) -> bool:
-    server = server_of(task)
+    server = server_named(task.server)
     try:
         # Another process may have the endpoint of the task.
         return server is None or restore(task, server) is not None
@@ -354,7 +350,7 @@ def has_access(task: Task) -> bool:
 
 
 def _context(task: Task, channel: TaskChannel) -> Context:
-    server = server_of(task)
+    server = server_named(task.server)
     if server is None:
         raise InternalError(f"The endpoint {task.server!r} no longer exists.")
     try:

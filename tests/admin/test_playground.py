@@ -40,8 +40,8 @@ from django_mcp import (
     tool,
 )
 from django_mcp.admin.display import cut
-from django_mcp.admin.schema_form import SchemaForm
 from django_mcp.approvals import decisions
+from django_mcp.client.schema_form import SchemaForm
 from django_mcp.conf import settings
 from django_mcp.models import Approval, RequestLog, Task, ToolPolicy
 from django_mcp.protocol import versions
@@ -264,14 +264,14 @@ def test_each_kind_of_value_has_its_field(browser: Browser, taken: list[Any]) ->
     for wanted in (
         r'<input type="text" name="a.name" [^>]*placeholder="nobody"',
         r'<textarea name="a.text"',
-        r'<select name="a.colour"[^>]*>\s*<option value="">not sent \(red\)</option>',
+        r'<select name="a.colour"[^>]*>\s*<option value="" selected>not sent \(red\)</option>',
         r'<option value="&quot;red&quot;">red</option>',
         r'<option value="3">3</option>',
         r'<input type="date" name="a.day"',
         r'<textarea name="a.moment"|<input type="text" name="a.moment"',
         r'<input type="number" name="a.count"[^>]* step="1" min="1" max="9"[^>]* placeholder="5"',
         r'<input type="number" name="a.share"[^>]* step="any"',
-        r'<select name="a.loud"[^>]*>\s*<option value="">not sent</option>\s*<option value="true">Yes',
+        r'<select name="a.loud"[^>]*>\s*<option value="" selected>not sent</option>\s*<option value="true">Yes',
         r'<textarea name="a.tags"',
         r'<input type="checkbox" name="a.colours" value="&quot;blue&quot;"',
         r'<textarea name="a.place"',
@@ -539,8 +539,7 @@ def test_any_schema_makes_a_form() -> None:
     for schema in ODD_SCHEMAS:
         form = SchemaForm(schema)
         form.fill_defaults()
-        for field in form.fields:
-            assert render_to_string("admin/django_mcp/playground/field.html", {"field": field})
+        assert form.as_div().count("<label") >= len(form.fields) - 1
         assert form.read(QueryDict()) is not None
 
 
@@ -710,7 +709,7 @@ def test_limits_of_numbers_are_as_html_wants_them(browser: Browser, server: MCPS
 def test_one_of_a_kind_is_in_the_singular() -> None:
     limits = [{"minLength": 1}, {"maxLength": 1}, {"minLength": 1, "maxLength": 9}, {"minItems": 1}, {"maxItems": 2}]
     form = SchemaForm({"properties": {str(at): each for at, each in enumerate(limits)}})
-    assert [field.facts for field in form.fields] == [
+    assert [field.facts for field in form.fields.values()] == [
         *("≥ 1 character", "≤ 1 character", "1–9 characters", "≥ 1 entry", "≤ 2 entries"),
     ]
     assert cut("x" * 20_001).endswith("\n… and 1 character more.")

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.django_db
 
 TOOLS = "/admin/django_mcp/tools/"
 PAY = f"{TOOLS}desk.pay/change/"
+HISTORY = f"{TOOLS}desk.pay/history/"
 CLIENT = "https://client.example.com/app.json"
 
 
@@ -105,12 +106,12 @@ def words(text: str) -> str:
 
 def names(text: str) -> list[str]:
     """The tools that are listed, by endpoint and name."""
-    return re.findall(r'name="_selected_action" value="([^"]+)"', text)
+    return re.findall(r'name="seen:([^"]+)"', text)
 
 
 def line(text: str, key: str) -> str:
     """What is read of one tool."""
-    (found,) = (each for each in re.findall(r"<tr>.*?</tr>", text, re.DOTALL) if f'value="{key}"' in each)
+    (found,) = (each for each in re.findall(r"<tr>.*?</tr>", text, re.DOTALL) if f'name="seen:{key}"' in each)
     return words(found)
 
 
@@ -168,8 +169,8 @@ def test_the_list_says_how_often_and_how_well_it_was_called(browser: Browser, de
     about = {"server": "desk", "method": "tools/call", "name": "pay", "started_at": timezone.now(), "duration": 1.0}
     RequestLog.objects.bulk_create([RequestLog(outcome=each, **about) for each in ("ok", "ok", "ok", "error")])
     shown = page(browser)
-    assert line(shown, "desk.pay").endswith("4 calls, 25 % failed")
-    assert line(shown, "desk.look").endswith("–")
+    assert line(shown, "desk.pay").endswith("4 calls 25 % failed")
+    assert line(shown, "desk.look").endswith("– –")
     assert shown.count('class="mcp-sparkline"') == 1
 
 
@@ -177,7 +178,7 @@ FOUND = {
     "q=really": ["desk.pay"],
     "q=PAY+money": ["desk.pay"],
     "q=nothing-like-it": [],
-    "endpoint=desk": ["desk.pay", "desk.look", "desk.hide"],
+    "endpoint=desk": ["desk.hide", "desk.look", "desk.pay"],
     "endpoint=desk&decision=ask": ["desk.pay"],
     "endpoint=desk&decision=block": ["desk.hide"],
     "endpoint=desk&decision=decided": ["desk.look"],
@@ -186,14 +187,19 @@ FOUND = {
     "endpoint=desk&hint=destructive": ["desk.pay"],
     "endpoint=desk&hint=unsaid": ["desk.hide"],
     "endpoint=desk&changed=yes": [],
-    "endpoint=desk&order=name": ["desk.hide", "desk.look", "desk.pay"],
-    "endpoint=desk&order=nonsense&hint=nonsense&p=nonsense": ["desk.pay", "desk.look", "desk.hide"],
+    "endpoint=desk&o=-1": ["desk.pay", "desk.look", "desk.hide"],
+    "endpoint=desk&o=6": ["desk.look", "desk.hide", "desk.pay"],
+    "endpoint=desk&o=7": ["desk.hide", "desk.look", "desk.pay"],
+    "endpoint=desk&hint=nonsense&p=nonsense": ["desk.hide", "desk.look", "desk.pay"],
 }
 
 
 def test_tools_are_found_by_words_and_by_what_they_are(browser: Browser, desk_of_demo: MCPServer) -> None:
     set_policy(desk_of_demo, desk_of_demo.tools["look"], "allow")
     set_policy(desk_of_demo, desk_of_demo.tools["hide"], "ask", client_id=CLIENT)
+    about = {"server": "desk", "method": "tools/call", "started_at": timezone.now(), "duration": 1.0}
+    calls = [("look", "ok"), ("look", "ok"), ("look", "ok"), ("look", "error"), ("hide", "error"), ("hide", "error")]
+    RequestLog.objects.bulk_create(RequestLog(name=name, outcome=outcome, **about) for name, outcome in calls)
     assert {query: names(page(browser, f"{TOOLS}?{query}")) for query in FOUND} == FOUND
 
 
@@ -216,9 +222,9 @@ def test_hundreds_of_tools_take_no_more_queries_than_a_few(
     cache.clear()
     with CaptureQueriesContext(connection) as seen:
         shown = page(browser, f"{TOOLS}?endpoint=many&p=2")
-    assert names(shown) == [f"many.tool_{number}" for number in range(100, 200)]
-    assert len(seen) <= len(few) + 2 < 10, [each["sql"] for each in seen]
-    assert "250 of" in words(shown)
+    assert names(shown) == [f"many.{name}" for name in sorted(many.tools)[100:200]]
+    assert len(seen) <= len(few) + 2 < 12, [each["sql"] for each in seen]
+    assert "250 tools" in words(shown)
 
 
 # Deciding
@@ -235,9 +241,8 @@ def test_a_policy_is_chosen_and_saved(browser: Browser, desk: MCPServer) -> None
     chosen = re.search(r'name="policy:desk\.pay".*?<option value="(\w+)" selected>', page(browser), re.DOTALL)
     assert chosen is not None
     assert chosen[1] == "block"
-    shown = words(page(browser, PAY))
-    assert "block decided by owner-of-the-site on" in shown
-    assert "General policy: block." in shown
+    assert "block decided by owner-of-the-site on" in words(page(browser, PAY))
+    assert "General policy: block." in words(page(browser, HISTORY))
 
     assert "Policy of desk.pay is now: default." in told(browser, TOOLS, loosen=True, **{"policy:desk.pay": "default"})
     assert not ToolPolicy.objects.exists()
@@ -261,14 +266,46 @@ def test_what_counts_already_is_not_decided_again(browser: Browser, desk: MCPSer
 
 def test_a_long_name_breaks_after_an_underscore(browser: Browser, desk: MCPServer) -> None:
     tool(server=desk, name="search_calendar_events")(lambda: "found")
-    assert ">search_<wbr>calendar_<wbr>events</a>" in page(browser)
+    assert ">search_<wbr>calendar_<wbr>events</span></a>" in page(browser)
+
+
+def row_of(name: str) -> int:
+    """The key of a tool's row, which its box sends."""
+    return ToolSnapshot.objects.get(server="desk", tool=name).pk
 
 
 def test_many_are_decided_about_at_once(browser: Browser, desk: MCPServer) -> None:
-    chosen = {"action": "block", "_selected_action": ["desk.pay", "desk.look", "desk.gone"]}
+    page(browser)
+    chosen = {"action": "block", "_selected_action": [row_of("pay"), row_of("look"), 12345]}
     assert "2 policies changed." in told(browser, TOOLS, **chosen)
     assert set(ToolPolicy.objects.values_list("tool", "decision")) == {("pay", "block"), ("look", "block")}
     assert LogEntry.objects.count() == 2
+
+
+def test_an_action_holds_for_what_the_page_showed(browser: Browser, desk: MCPServer) -> None:
+    shown = shown_by(browser, TOOLS)
+    set_policy(desk, desk.tools["look"], "ask")
+    chosen = {"action": "block", "_selected_action": [row_of("pay"), row_of("look")]}
+    said = told(browser, TOOLS, shown=shown, **chosen)
+    assert "the policy of desk.look is now “require approval”, which the page did not show." in said
+    assert set(ToolPolicy.objects.values_list("tool", "decision")) == {("look", "ask")}
+    unseen = told(browser, TOOLS, shown={}, **chosen)
+    assert "Nothing was changed" in unseen
+    assert set(ToolPolicy.objects.values_list("tool", "decision")) == {("look", "ask")}
+
+
+def test_an_action_on_all_pages_is_about_what_the_filters_leave(
+    browser: Browser, desk: MCPServer, make_server: Callable[..., MCPServer]
+) -> None:
+    many = make_server("many")
+    for number in range(101):
+        tool(server=many, name=f"tool_{number}")(lambda: "done")
+    url = f"{TOOLS}?endpoint=many"
+    page(browser, url)
+    first = ToolSnapshot.objects.filter(server="many").earliest("tool").pk
+    said = told(browser, url, action="block", _selected_action=first, select_across="1", index="0")
+    assert "101 policies changed." in said
+    assert set(ToolPolicy.objects.values_list("server", "decision")) == {("many", "block")}
 
 
 def test_what_loosens_a_tool_that_may_destroy_something_is_asked_about_first(browser: Browser, desk: MCPServer) -> None:
@@ -292,7 +329,7 @@ def test_what_loosens_a_tool_that_may_destroy_something_is_asked_about_first(bro
         ("allow", {"policy:desk.pay": "default"}, False),
         (None, {"policy:desk.hide": "ask"}, True),
         (None, {"policy:desk.look": "allow"}, False),
-        ("block", {"action": "allow", "_selected_action": "desk.pay"}, True),
+        ("block", {"action": "allow", "_selected_action": "pay"}, True),
     ],
 )
 def test_it_is_not_asked_about_anything_else(
@@ -300,6 +337,9 @@ def test_it_is_not_asked_about_anything_else(
 ) -> None:
     if before:
         set_policy(desk, desk.tools["pay"], before)
+    page(browser)
+    if "_selected_action" in given:
+        given = {**given, "_selected_action": str(row_of(given["_selected_action"]))}
     for url in (TOOLS, PAY) if "policy:desk.pay" in given else (TOOLS,):
         number = LogEntry.objects.count()
         assert ("Allow more than now?" in told(browser, url, **given)) is asked, url
@@ -330,8 +370,9 @@ def staff_looking() -> Browser:
 
 
 def test_what_makes_no_sense_changes_nothing(browser: Browser, desk: MCPServer) -> None:
+    page(browser)
     for given in ({"policy:desk.pay": "burn"}, {"policy:desk.gone": "block"}, {"action": "burn"}, {"action": ""}, {}):
-        answer = browser.post(TOOLS, {"_selected_action": ["desk.pay"], **given}, follow=True)
+        answer = browser.post(TOOLS, {"_selected_action": [row_of("pay")], **given}, follow=True)
         assert answer.status_code == 200, given
         assert not ToolPolicy.objects.exists(), given
 
@@ -492,7 +533,7 @@ def test_a_form_of_another_site_decides_nothing(desk: MCPServer) -> None:
     strict = Browser(enforce_csrf_checks=True)
     strict.force_login(User.objects.create_superuser("owner-of-the-site"))
     assert strict.post(TOOLS, {"policy:desk.pay": "block"}).status_code == 403
-    assert strict.get(f"{TOOLS}?policy:desk.pay=block").status_code == 200
+    assert strict.get(f"{TOOLS}?policy:desk.pay=block").status_code == 302
     assert not ToolPolicy.objects.exists()
 
 
@@ -560,7 +601,7 @@ def test_a_tool_that_changed_is_marked_and_shows_what_is_another(browser: Browse
     change(desk)
     listed = page(browser)
     assert "1 changed definition" in words(listed)
-    assert "pay changed" in line(listed, "desk.pay")
+    assert "pay desk writes changed" in line(listed, "desk.pay")
     assert names(page(browser, f"{TOOLS}?changed=yes")) == ["desk.pay"]
     raw = page(browser, PAY)
     shown = words(raw)
@@ -583,7 +624,7 @@ def test_it_is_accepted_as_it_was_shown(browser: Browser, desk: MCPServer) -> No
     known = ToolSnapshot.objects.get(server="desk", tool="pay")
     assert known.approved_by is not None
     assert "by owner-of-the-site on" in words(page(browser, PAY))
-    assert "New definition approved." in words(page(browser, PAY))
+    assert "New definition approved." in words(page(browser, HISTORY))
 
     desk.tools["pay"].definition = {**desk.tools["pay"].definition, "title": "Pay all"}
     assert "has changed again" in told(browser, PAY, approve_definition=digest[1])
@@ -604,7 +645,7 @@ def test_where_changed_tools_are_held_the_page_says_that_it_is_not_there(browser
     page(browser)
     change(desk)
     with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "BLOCK_CHANGED_TOOLS": True}):
-        assert "pay changed hidden from clients desk" in line(page(browser), "desk.pay")
+        assert "changed hidden from clients" in line(page(browser), "desk.pay")
         assert "is hidden from clients until its new definition is approved" in words(page(browser, PAY))
 
 

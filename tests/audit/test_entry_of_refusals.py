@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
+from django.test import RequestFactory
+from django.utils import timezone
 
 from django_mcp import APIKeyAuthentication, BaseAuthentication, MCPServer, Principal, RequestHead, tool
 from django_mcp.audit import recorder
+from django_mcp.audit.entry import of_refusal
 from django_mcp.core import dispatch
 from django_mcp.models import RequestLog
 from tests.audit.test_writer import renamed_table
@@ -91,3 +94,11 @@ def test_what_is_denied_while_the_log_cannot_be_written_is_not_said_to_have_run(
     assert scoped.post(json.dumps(body).encode(), headers).status == 403
     assert len(call_log()) == 1
     assert runs == []
+
+
+def test_a_rejected_request_fills_every_column_of_the_log(make_server: Any) -> None:
+    server = make_server("columns")
+    facts = of_refusal(server, None, lambda: RequestFactory().get("/"), timezone.now(), None, "no")
+    columns = {field.attname: field for field in RequestLog._meta.concrete_fields if not field.primary_key}
+    assert facts.keys() == columns.keys()
+    assert [name for name, field in columns.items() if facts[name] is None and not field.null] == []

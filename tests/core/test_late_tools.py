@@ -243,6 +243,7 @@ def test_pages_commands_and_decisions_that_go_through_all_tools_do_without_it(
     tries = ("playground/?endpoint=late", "playground/call/?endpoint=late&kind=tool&key=late")
     for page in ("tools/", "tools/late.late/change/", *tries):
         assert admin_client.get(f"/admin/django_mcp/{page}").status_code == 200, page
+    assert ">late.late</a>" in admin_client.get("/admin/django_mcp/tools/").content.decode(), "it has no row to list"
     out = io.StringIO()
     call_command("mcp_inspect", "--server", "late", "--json", stdout=out)
     (told,) = json.loads(out.getvalue())["endpoints"]

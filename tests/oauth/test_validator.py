@@ -4,6 +4,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
+from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp.auth.toolkit import get_access_token_model, get_grant_model, get_refresh_token_model
@@ -367,6 +369,15 @@ def test_there_is_no_device_flow(site: Site, subtests: pytest.Subtests) -> None:
         with subtests.test(grant_type=grant_type), site.afresh():
             response = site.token(grant_type=grant_type, client_id=site.application.client_id)
             assert problem(response) == "unsupported_grant_type"
+            assert (
+                response.json()["error_description"] == "grant_type must be one of authorization_code, refresh_token."
+            )
+
+
+def test_an_unknown_grant_type_is_answered_with_those_that_are_served(site: Site) -> None:
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "CLIENT_CREDENTIALS": True}):
+        response = site.token(grant_type="urn:x", client_id=site.application.client_id)
+    assert response.json()["error_description"].endswith("authorization_code, refresh_token, client_credentials.")
 
 
 def test_there_is_no_implicit_flow(site: Site, subtests: pytest.Subtests) -> None:

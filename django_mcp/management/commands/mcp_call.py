@@ -14,15 +14,16 @@ from django.apps import apps
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp.client.in_process import permission_context, refresh_server
+from django_mcp.client.schema_form import InvalidValue, convert_text
 from django_mcp.client.session import ClientSession, with_tasks
 from django_mcp.core.failures import crash_listener, traceback_of
 from django_mcp.core.permissions import Right, right
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
-from django_mcp.management.base import accept_intermixed_arguments, caller_principal, count_of, find_server
+from django_mcp.management.base import accept_intermixed_arguments, caller_principal, find_server
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol import versions
-from django_mcp.protocol.json_schema import Choices, Schema, alternatives, choices_of, plain
+from django_mcp.protocol.json_schema import Schema, alternatives, choices_of, plain
 from django_mcp.protocol.meta import APP_HTML, APPROVAL, APPS, APPS_SETTINGS
 from django_mcp.transports.stdio import django_request
 from django_mcp.version import __version__
@@ -131,88 +132,7 @@ def _free(path: Path) -> Path:
     return found
 
 
-YES, NO = frozenset({"yes", "y", "true", "on", "1"}), frozenset({"no", "n", "false", "off", "0"})
 _KINDS = {"boolean": "yes|no"}
-
-
-class InvalidValue(Exception):
-    """An input does not fit its schema. The message says what would fit."""
-
-
-def convert_argument(schema: Any, text: str, root: Schema) -> Any:
-    found = alternatives(schema, root)
-    problems = []
-    # Strings accept any input, so they are tried last: 3 becomes a number if the schema allows one.
-    for form in sorted(found, key=lambda each: each.get("type") == "string"):
-        try:
-            return _convert(form, text, root)
-        except InvalidValue as error:
-            problems.append(str(error))
-    raise InvalidValue(" or ".join(dict.fromkeys(problems)) or "left out: no value is valid")
-
-
-def _convert(schema: Schema, text: str, root: Schema) -> Any:  # noqa: C901, PLR0911 - a table
-    if allowed := choices_of(schema):
-        return _chosen(allowed, text)
-    match schema.get("type"):
-        case "string":
-            return _checked_text(schema, text)
-        case "integer" | "number" as kind:
-            return _number(schema, text, kind)
-        case "boolean":
-            if text.lower() in YES | NO:
-                return text.lower() in YES
-            raise InvalidValue("yes or no")
-        case "null":
-            if text in {"", "null"}:
-                return None
-            raise InvalidValue("null")
-        case "array":
-            items = schema.get("items", {})
-            if text.startswith("["):
-                return _json(text, list, "a JSON array")
-            return [convert_argument(items, part.strip(), root) for part in text.split(",") if part.strip()]
-        case "object":
-            return _json(text, dict, 'a JSON object, such as {"key": "value"}')
-    return text
-
-
-def _chosen(allowed: Choices, text: str) -> Any:
-    for value, title in allowed:
-        if text in {str(value), title}:
-            return value
-    raise InvalidValue(f"one of {', '.join(str(value) for value, _ in allowed)}")
-
-
-def _checked_text(schema: Schema, text: str) -> str:
-    least, most = schema.get("minLength"), schema.get("maxLength")
-    if least is not None and len(text) < least:
-        raise InvalidValue(f"at least {count_of(least, 'character', 'characters')} long")
-    if most is not None and len(text) > most:
-        raise InvalidValue(f"at most {count_of(most, 'character', 'characters')} long")
-    return text
-
-
-def _number(schema: Schema, text: str, kind: str) -> int | float:
-    try:
-        value = int(text) if kind == "integer" or text.lstrip("-").isdecimal() else float(text)
-    except ValueError:
-        raise InvalidValue("a whole number" if kind == "integer" else "a number") from None
-    if value < schema.get("minimum", value):
-        raise InvalidValue(f"a number of at least {schema['minimum']}")
-    if value > schema.get("maximum", value):
-        raise InvalidValue(f"a number of at most {schema['maximum']}")
-    return value
-
-
-def _json(text: str, kind: type, words: str) -> Any:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        raise InvalidValue(words) from None
-    if not isinstance(value, kind):
-        raise InvalidValue(words)
-    return value
 
 
 def kind_name(schema: Any, root: Schema) -> str:
@@ -309,7 +229,7 @@ def _value(before: Any, name: str, text: str, schema: Mapping[str, Any], root: S
         except ValueError:
             raise CommandError(f"{name}:={text} is not valid JSON. For text, write {name}={text}.") from None
     try:
-        value = convert_argument(schema, text, root)
+        value = convert_text(schema, text, root)
     except InvalidValue as error:
         raise CommandError(f"{name}={text}: {name} must be {error}.") from None
     # A repeated array argument extends the list.
@@ -397,7 +317,7 @@ class Responder:
     def _given(self, name: str, field: Schema, schema: Schema) -> Any:
         text = self._answers[name]
         try:
-            value = convert_argument(field, text, schema)
+            value = convert_text(field, text, schema)
         except InvalidValue as error:
             raise CommandError(f"--answer {name}={text}: {name} must be {error}.") from None
         self._write(f"{field.get('title', name)}: {text}")
@@ -419,7 +339,7 @@ class Responder:
             if not text and ("default" in field or not is_needed):
                 return field.get("default")
             try:
-                return convert_argument(field, text, schema)
+                return convert_text(field, text, schema)
             except InvalidValue as error:
                 self._write(f"This must be {error}.")
 
