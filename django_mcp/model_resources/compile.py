@@ -283,7 +283,8 @@ def _attribute(name: str, attribute: Any) -> OutputField:
 
     def call(obj: Any) -> Any:
         value = getattr(obj, name)
-        return value() if callable(value) else value
+        # As templates do: managers and classes of choices are values, though they can be called.
+        return value() if callable(value) and not getattr(value, "do_not_call_in_templates", False) else value
 
     return _function(name, call, written)
 

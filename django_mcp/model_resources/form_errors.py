@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from typing import Any
 
 from django import forms
-from django.core.exceptions import ValidationError
+from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
 from django.utils.choices import flatten_choices
@@ -72,7 +72,7 @@ def form_error_messages(
         about: returns the sentence about an argument.
     """
     model = getattr(getattr(form, "_meta", None), "model", None)
-    for name, errors in form.errors.as_data().items():
+    for name, errors in _errors_of(form).as_data().items():
         for error in errors:
             if model is not None and names_hidden_fields(error, model, arguments):
                 yield CONFLICT_MESSAGE
@@ -81,6 +81,16 @@ def form_error_messages(
                 yield field_error_message(form.fields[name], error, argument, is_given=name in given, about=about)
             else:
                 yield non_field_error_message(error, where)
+
+
+def _errors_of(form: Any) -> Any:
+    try:
+        return form.errors
+    except (ObjectDoesNotExist, AttributeError, LookupError, TypeError, ValueError):
+        # Django calls clean() of the form and the row also if a field was refused, and it may read that field.
+        if not form._errors:  # noqa: SLF001 - form.errors, which would validate again while there are none
+            raise
+        return form._errors  # noqa: SLF001 - likewise
 
 
 def names_hidden_fields(error: ValidationError, model: type[models.Model], names: Container[str]) -> bool:

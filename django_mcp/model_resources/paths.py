@@ -133,6 +133,16 @@ def _field(model: type[models.Model], name: str, source: str) -> Any:
     try:
         field = options.get_field(name)
     except FieldDoesNotExist:
+        # Templates and views know the set by its accessor, queries and paths by another name.
+        accessors = {other.get_accessor_name(): other.name for other in options.related_objects}
+        if name in accessors:
+            raise PathError(
+                _("%(source)r: %(model)s has no field %(name)r; queries call these rows %(query_name)r"),
+                source=source,
+                model=options.label,
+                name=name,
+                query_name=accessors[name],
+            ) from None
         names = ", ".join(sorted(other.name for other in options.get_fields()))
         raise PathError(
             _("%(source)r: %(model)s has no field %(name)r; it has %(names)s"),

@@ -1,7 +1,9 @@
 """Rows as JSON and Markdown, and the contents of their files."""
 
 import mimetypes
-from collections.abc import Callable, Iterable, Iterator
+import operator
+from collections import deque
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -75,12 +77,15 @@ class SerializerContext(NamedTuple):
     Attributes:
         most_characters: maximum length of one text.
         in_full: True for a single row, for which file sizes are read from the storage.
+        links_rows: False if rows that functions return are shown by key. A link has a title, which may be such a
+            function of another row, and so on for ever.
     """
 
     access: RowAccess
     bound: BoundResource
     most_characters: int
     in_full: bool = False
+    links_rows: bool = True
 
 
 def follow_relations(obj: Any, hops: tuple[Any, ...], context: SerializerContext) -> Any:
@@ -195,12 +200,73 @@ class FunctionField(OutputField):
 
     def value(self, obj: Any, context: SerializerContext) -> Any:
         try:
-            value = self.dump(self.call(obj))
+            value = self.dump(_without_hidden_rows(self.call(obj), context))
         except ObjectDoesNotExist:  # its related row does not exist
             return None
         if isinstance(value, str) and len(value) > context.most_characters:
             return _shortened(value, self, obj, context)
         return value
+
+
+_ITERABLES = (list, tuple, set, frozenset, deque, Iterator, KeysView, ValuesView, ItemsView)
+
+
+def _without_hidden_rows(value: Any, context: SerializerContext) -> Any:
+    """Return what a function of the site returned, with links in place of rows of models registered at the endpoint.
+
+    Rows that the caller may not see are left out; one alone or in a mapping is None.
+    """
+    if isinstance(value, models.Manager):
+        value = value.all()
+    if isinstance(value, models.Model):
+        return next(_link_rows([value], context), None)
+    if isinstance(value, Mapping):
+        shown = {key: _without_hidden_rows(entry, context) for key, entry in value.items()}
+        return value if all(entry is value[key] for key, entry in shown.items()) else shown
+    if not isinstance(value, _ITERABLES) and not _is_queryset(value):
+        return value
+    found = list(value)
+    if found and all(isinstance(entry, models.Model) for entry in found):
+        return list(_link_rows(found, context))
+    entries = [
+        entry
+        for before in found
+        if (entry := _without_hidden_rows(before, context)) is not None or not isinstance(before, models.Model)
+    ]
+    is_same = len(entries) == len(found) and all(map(operator.is_, entries, found))
+    # A value without rows keeps its type, which the annotation of the function may ask for.
+    return value if is_same and isinstance(value, list | tuple | set | frozenset) else entries
+
+
+def _is_queryset(value: Any) -> bool:
+    # Also one of raw SQL, and modelcluster's, which is no QuerySet.
+    model = getattr(value, "model", None)
+    return isinstance(model, type) and issubclass(model, models.Model) and hasattr(type(value), "__iter__")
+
+
+def _link_rows(rows: list[Any], context: SerializerContext) -> Iterator[Any]:
+    """Yield a link for each row of a list that the caller may see. Rows of unregistered models have only their key."""
+    access, shown = context.access, {}
+    for model in {type(row) for row in rows}:
+        rules, same = context.bound.rules_of(model), [row for row in rows if type(row) is model]
+        if rules.exist:
+            visible = access.visible_rows(rules)
+            keys = None if visible is None else set(_keys_in(visible, same))
+            same = [row for row in same if (keys is None or row.pk in keys) and access.can_view_row(rules, row)]
+        declared = access.as_declared(rules, same) if rules.exist and context.links_rows else {}
+        for row in same:
+            bound, read = declared.get(row.pk, (None, None))
+            link = None if bound is None or not bound.is_sound else serialize_link(bound, read, access)
+            shown[model, row.pk] = to_json_value(row) if link is None else link
+    for row in rows:
+        if (type(row), row.pk) in shown:
+            yield shown[type(row), row.pk]
+
+
+def _keys_in(visible: models.QuerySet[Any], rows: list[Any]) -> Iterator[Any]:
+    for alias in {row._state.db for row in rows}:  # noqa: SLF001 - Django's documented API
+        keys = [row.pk for row in rows if row._state.db == alias and row.pk is not None]  # noqa: SLF001 - likewise
+        yield from visible.using(alias).filter(pk__in=keys).order_by().values_list("pk", flat=True)
 
 
 def function_field(name: str, call: Callable[[Any], Any], returns: Any, words: str | None) -> FunctionField:
@@ -284,7 +350,9 @@ def title_of(bound: BoundResource, obj: Any, access: RowAccess) -> str:
             rows = access.get_queryset(bound).using(obj._state.db).filter(pk=obj.pk)  # noqa: SLF001
             obj = access.add_titles(bound, rows).first() or obj
         is_read = column.path is None or hasattr(obj, TITLED)
-        named = column.value(obj, SerializerContext(access, bound, TITLE_CHARACTERS)) if is_read else None
+        named = (
+            column.value(obj, SerializerContext(access, bound, TITLE_CHARACTERS, links_rows=False)) if is_read else None
+        )
     else:
         named = column_value(bound.options.get_field(name), getattr(obj, name)) if name else None
     return str(to_json_value(named) or getattr(obj, bound.lookup.attname))[:TITLE_CHARACTERS]

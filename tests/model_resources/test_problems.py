@@ -34,6 +34,7 @@ PROBLEMS: dict[str, tuple[type[models.Model], dict[str, Any], str, str]] = {
     "a key in JSON": (Book, {"fields": ["extra", "extra__password"]}, "E022", "not a relation"),
     "two sets": (Author, {"fields": ["books__tags__word"]}, "E022", "only one set of rows"),
     "the column of a relation": (Book, {"fields": ["author_id"]}, "E022", "'author', not 'author_id'"),
+    "the accessor of a set": (Publisher, {"fields": ["name", "copy_set"]}, "E022", "queries call these rows 'copy'"),
     "a method that deletes": (Book, {"fields": ["title", "delete"]}, "E022", "'delete'"),
     "a file of another row": (Review, {"fields": ["book__cover"]}, "E022", "a file of a related row cannot be shown"),
     "a set of what is not registered": (Author, {"fields": ["name", "books"]}, "E022", "not registered"),

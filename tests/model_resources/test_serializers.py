@@ -11,8 +11,9 @@ from typing import Any
 import jsonschema
 import pytest
 from django.core.files.base import ContentFile
+from django.db import models
 
-from django_mcp import Icon, MCPServer, ModelResource, register
+from django_mcp import Context, Icon, MCPServer, ModelResource, register
 from tests.model_resources.conftest import Reader
 from tests.model_resources.library.models import Author, Book, Review, Tag
 
@@ -340,3 +341,124 @@ def test_sums_have_the_places_of_their_column_and_means_two_more(
     assert reader("ann").data("aggregate_books", measures=measures)["groups"] == [
         {"count": 5, "sum_price": "65.40", "min_price": "7.00", "avg_price": "13.0800"}
     ]
+
+
+def by_sql(book: Book) -> Any:
+    return Review.objects.raw("SELECT * FROM library_review ORDER BY id")
+
+
+def some(book: Book) -> Any:
+    return [{1: review}.values() for review in book.reviews.order_by("pk")]
+
+
+def writer(book: Book) -> Any:
+    return book.author
+
+
+def values(book: Book) -> Any:
+    return book.reviews.order_by("pk").values("stars")
+
+
+OTHERS = (by_sql, some, writer, values)
+
+
+class TestRowsOfComputedFields:
+    """Methods and attributes that return rows."""
+
+    @pytest.fixture
+    def shelf(self, server: MCPServer, books: list[Book]) -> list[Book]:
+        """Books whose computed fields return reviews, of which only the public ones may be seen."""
+
+        @register(Review, server=server)
+        class Reviews(ModelResource):
+            fields = ["stars"]
+            view_permission = None
+
+            def get_queryset(self, ctx: Context) -> models.QuerySet[Review]:
+                return super().get_queryset(ctx).filter(is_public=True)
+
+        @register(Book, server=server)
+        class Books(ModelResource):
+            fields = ["title", "first_hidden", "all_of_them", "by_manager", "as_list", "as_dict", *OTHERS]
+            view_permission = None
+
+            def first_hidden(self, book: Book) -> Any:
+                return book.reviews.filter(is_public=False).first()
+
+            def all_of_them(self, book: Book) -> Any:
+                return book.reviews.order_by("pk")
+
+            def by_manager(self, book: Book) -> Any:
+                return book.reviews
+
+            def as_list(self, book: Book) -> list[Any]:
+                return [*book.reviews.order_by("pk"), "and more"]
+
+            def as_dict(self, book: Book) -> dict[str, Any]:
+                return {"reviews": book.reviews.all(), "hidden": book.reviews.filter(is_public=False).first()}
+
+        return books
+
+    def test_rows_hidden_from_the_caller_are_left_out_and_others_are_links(
+        self, shelf: list[Book], reader: Callable[..., Reader]
+    ) -> None:
+        row = reader().data("get_book", pk=shelf[0].pk)
+        review = Review.objects.get(is_public=True)
+        link = {"uri": f"library://review/{review.pk}", "title": str(review.pk)}
+        assert row["first_hidden"] is None
+        assert row["all_of_them"] == [link]
+        assert row["by_manager"] == [link]
+        assert row["as_list"] == [link, "and more"]
+        assert row["as_dict"] == {"reviews": [link], "hidden": None}
+        assert row["by_sql"] == [link]
+        assert row["some"] == [[link], []]
+        assert row["values"] == [{"stars": 4}, {"stars": 5}]
+
+    def test_a_row_of_an_unregistered_model_is_its_key(self, shelf: list[Book], reader: Callable[..., Reader]) -> None:
+        assert reader().data("get_book", pk=shelf[0].pk)["writer"] == shelf[0].author_id
+
+    def test_a_property_that_returns_a_manager_shows_its_rows(
+        self, server: MCPServer, books: list[Book], reader: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        opinions = property(lambda book: book.reviews(manager="objects"))
+        monkeypatch.setattr(Book, "opinions", opinions, raising=False)
+        monkeypatch.setattr(Book, "bindings", property(lambda _book: Book.Binding), raising=False)
+
+        @register(Book, server=server)
+        class Books(ModelResource):
+            fields = ["opinions", "bindings"]
+            view_permission = None
+
+        row = reader().data("get_book", pk=books[0].pk)
+        assert row["opinions"] == list(books[0].reviews.values_list("pk", flat=True))
+
+    def test_a_title_shows_no_key_of_a_hidden_row(
+        self, server: MCPServer, books: list[Book], reader: Callable[..., Reader]
+    ) -> None:
+        @register(Review, server=server)
+        class Reviews(ModelResource):
+            fields = ["book", "of_book"]
+            title_field = "of_book"
+            view_permission = None
+
+            def of_book(self, review: Review) -> Any:
+                return review.book
+
+        @register(Book, server=server)
+        class Books(ModelResource):
+            fields = ["title", "reviews", "about"]
+            title_field = "about"
+            view_permission = None
+
+            def get_queryset(self, ctx: Context) -> models.QuerySet[Book]:
+                return super().get_queryset(ctx).exclude(pk=books[1].pk)
+
+            def about(self, book: Book) -> Any:
+                return book.reviews.first()
+
+        other = Review.objects.create(book=books[1], text="x")
+        seen = Review.objects.get(text="Wet.")
+        titles = {row["title"] for row in reader().data("get_book", pk=books[0].pk)["reviews"]}
+        assert titles == {str(books[0].pk)}
+        assert reader().data("get_review", pk=seen.pk)["book"]["title"] == str(seen.pk)
+        assert reader().data("get_review", pk=other.pk)["book"] is None

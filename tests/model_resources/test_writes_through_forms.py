@@ -330,3 +330,45 @@ def test_a_translated_text_is_written_in_the_form_in_which_it_is_read(
         if tool["name"] in {"create_sign", "update_sign"}
     }
     assert schema == "string"
+
+
+def test_a_refused_value_is_the_error_though_clean_reads_it(root: Reader) -> None:
+    problem = root.problem("create_book", title="A", slug="a", author=anna(), price=-(10**9), reason="x")
+    assert "Argument 'price'" in problem, problem
+
+
+class CopyForm(forms.ModelForm):
+    class Meta:
+        model = Copy
+        fields = ("book", "number", "note")
+
+
+@pytest.mark.parametrize("way", ["ModelResource", "form_tool"])
+def test_a_row_that_is_not_there_is_the_error_though_clean_reads_it(
+    server: MCPServer, reader: Callable[..., Reader], books: list[Book], monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setattr(Copy, "clean", lambda self: self.book.title)
+    if way == "form_tool":
+        form_tool(CopyForm, server=server, permission=None)
+    else:
+        register(Book, Books, server=server)
+
+        @register(Copy, server=server)
+        class Copies(ModelResource):
+            fields = ("book", "number", "note")
+            actions = ("create",)
+            writable_fields = ("book", "number", "note")
+
+    root = reader("root")
+    hidden, shown = (999_999, books[0].pk) if way == "form_tool" else ("nosuch", books[0].slug)
+    assert "Argument 'book'" in root.problem("create_copy", book=hidden, number=1, note="x")
+    assert root.data("create_copy", book=shown, number=1, note="x")
+
+
+def test_an_error_of_clean_alone_is_a_crash(
+    server: MCPServer, reader: Callable[..., Reader], books: list[Book], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Copy, "clean", lambda self: {}["missing"])
+    form_tool(CopyForm, server=server, permission=None)
+    problem = reader("root").problem("create_copy", book=books[0].pk, number=1, note="x")
+    assert "Internal server error" in problem
