@@ -141,7 +141,7 @@ def _validation(core: Any) -> Callable[[Any], dict[str, Any]]:
     if not _is_strict(core):
         return made.validate_python
     # In strict mode, pydantic reads dates, sets and enums from JSON, but not from the values that JSON is parsed to.
-    return lambda values: made.validate_json(to_json(values))  # type: ignore[no-any-return]
+    return lambda values: made.validate_json(to_json(values))
 
 
 def _is_strict(core: Any) -> bool:
