@@ -16,12 +16,11 @@ from django.core.exceptions import ValidationError as DjangoValidationError
 from django.core.validators import validate_email
 from django.db.models import Choices
 from pydantic import AfterValidator, BaseModel, Field, PydanticUserError, TypeAdapter, ValidationError
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import PydanticCustomError, to_json
 
 from django_mcp.primitives import validation_errors
 from django_mcp.primitives.base import FormError, translated
-from django_mcp.primitives.schema import typed_dict
+from django_mcp.primitives.schema import SchemaGenerator, typed_dict
 from django_mcp.primitives.text_values import read_members, readers
 from django_mcp.protocol.content import check_uri
 from django_mcp.protocol.json_schema import resolve
@@ -211,13 +210,8 @@ _CHECKS = {
 _NULLABLE = "x-nullable"
 
 
-class _FormSchema(GenerateJsonSchema):
+class _FormSchema(SchemaGenerator):
     """A model's schema with titles of choices, and ``x-nullable`` in place of a null alternative."""
-
-    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
-
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
-        return False
 
     def nullable_schema(self, schema: Any) -> dict[str, Any]:
         return {**self.generate_inner(schema["schema"]), _NULLABLE: True}

@@ -68,7 +68,7 @@ class CheckedResult(NamedTuple):
     dump: Callable[..., Any] | None
 
 
-class _Schema(GenerateJsonSchema):
+class SchemaGenerator(GenerateJsonSchema):
     """A schema without generated titles, which only cost tokens."""
 
     # A default without a JSON form is left out of the schema but still applies.
@@ -108,7 +108,7 @@ def typed_dict(name: str, fields: dict[str, Any], **config: Any) -> Any:
 
 
 def json_schema(adapter: TypeAdapter[Any], mode: str, *, by_alias: bool = True) -> dict[str, Any]:
-    schema = adapter.json_schema(mode=mode, by_alias=by_alias, schema_generator=_Schema)  # type: ignore[arg-type]
+    schema = adapter.json_schema(mode=mode, by_alias=by_alias, schema_generator=SchemaGenerator)  # type: ignore[arg-type]
     schema.pop("title", None)
     return cast("dict[str, Any]", portable(schema))
 
