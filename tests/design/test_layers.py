@@ -80,7 +80,11 @@ THIRD_PARTY: dict[str, set[str]] = {
 """Which folders import a package that is not Django, the standard library or pydantic."""
 
 EVERYWHERE = {"django", "pydantic", "pydantic_core", "typing_extensions", "django_mcp", *sys.stdlib_module_names}
-EXCEPTIONS = {("core/failures.py", "django.http.Http404")}
+EXCEPTIONS = {
+    ("core/failures.py", "django.http.Http404"),
+    ("core/request.py", "django.http.HttpRequest"),
+    ("core/request.py", "django.http.QueryDict"),
+}
 NUMBERS = {name: number for number, names in LAYERS.items() for name in names}
 
 
