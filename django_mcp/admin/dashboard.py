@@ -141,7 +141,7 @@ def over_time(found: Activity, seconds: int, log: Log) -> Chart:
 def _bins(edges: Sequence[datetime], seconds: int, log: Log) -> list[Bin]:
     times = [timezone.localtime(edge) if timezone.is_aware(edge) else edge for edge in edges]
     long, short = _formats(seconds, len(edges))
-    marked = _marked(times, seconds)
+    marked = _labelled_bins(times, seconds)
     return [
         Bin(
             date_format(time, long),
@@ -158,7 +158,7 @@ def _span(edges: Sequence[datetime], at: int) -> dict[str, str]:
     return {"since": moment(edges[at]), **end}
 
 
-def _marked(times: Sequence[datetime], seconds: int) -> range:
+def _labelled_bins(times: Sequence[datetime], seconds: int) -> range:
     """Return the bins with a label: those of midnight, where a label is a day."""
     step = -(-len(times) // MARKS)
     if seconds == DAY or seconds * len(times) <= 2 * DAY:
@@ -196,21 +196,21 @@ class Table(NamedTuple):
     more: int
 
 
-def failing(found: Activity, log: Log) -> Table:
+def failing_tools(found: Activity, log: Log) -> Table:
     """Return the tools that failed, by number of failures."""
-    names = named(found.tools)
+    names = tool_labels(found.tools)
     failed = [(tool, tally) for tool, tally in found.tools.items() if tally.failures]
     failed.sort(key=lambda row: (-row[1].failures, row[0]))
     rows = [
         (
-            (names[tool], log.filtered(**_of(tool))),
+            (names[tool], log.filtered(**_tool_query(tool))),
             [
                 *(
-                    (count(tally.groups[group]), log.filtered(**_of(tool), outcome=GROUPS[group].value))
+                    (count(tally.groups[group]), log.filtered(**_tool_query(tool), outcome=GROUPS[group].value))
                     for group in FAILURES
                 ),
                 (share(tally.error_rate), ""),
-                (count(tally.calls), log.filtered(**_of(tool))),
+                (count(tally.calls), log.filtered(**_tool_query(tool))),
             ],
         )
         for tool, tally in failed[:MAX_ROWS]
@@ -219,15 +219,19 @@ def failing(found: Activity, log: Log) -> Table:
     return Table("failing", _("Failing tools"), "", columns, rows, max(0, len(failed) - MAX_ROWS))
 
 
-def slow(found: Activity, log: Log) -> Table:
+def slow_tools(found: Activity, log: Log) -> Table:
     """Return the tools that ran, the slowest first."""
-    names = named(found.tools)
+    names = tool_labels(found.tools)
     timed = [(tool, tally, tally.p95 or 0.0) for tool, tally in found.tools.items() if tally.durations]
     timed.sort(key=lambda row: (-row[2], row[0]))
     rows = [
         (
-            (names[tool], log.filtered(**_of(tool))),
-            [(duration(p95), ""), (duration(tally.median), ""), (count(tally.calls), log.filtered(**_of(tool)))],
+            (names[tool], log.filtered(**_tool_query(tool))),
+            [
+                (duration(p95), ""),
+                (duration(tally.median), ""),
+                (count(tally.calls), log.filtered(**_tool_query(tool))),
+            ],
         )
         for tool, tally, p95 in timed[:MAX_ROWS]
     ]
@@ -262,12 +266,12 @@ def clients(found: Activity, log: Log) -> Table:
     return Table("clients", _("Clients"), note, columns, rows, max(0, len(ranked) - MAX_ROWS))
 
 
-def _of(tool: Tool) -> dict[str, str]:
+def _tool_query(tool: Tool) -> dict[str, str]:
     server, name = tool
     return {"server": server, "name": name}
 
 
-def named(tools: Iterable[Tool]) -> Mapping[Tool, str]:
+def tool_labels(tools: Iterable[Tool]) -> Mapping[Tool, str]:
     """Return the names of tools, with their endpoints where there are several. Callers send names, so any text."""
     tools = list(tools)
     several = len({server for server, _name in tools}) > 1
@@ -317,7 +321,7 @@ class OverviewAdmin(ReadOnlyAdmin):
         period = next((choice for choice in PERIODS if choice.name == request.GET.get("period")), USUAL)
         server = request.GET.get("endpoint", "")
         server = server if server in {endpoint.name for endpoint in servers()} else ""
-        found, counted_at = _kept(period, server)
+        found, counted_at = _cached_activity(period, server)
         log = Log(address_in(self.admin_site, "requestlog_changelist"), found.edges[0], server)
         context = {
             **self.admin_site.each_context(request),
@@ -332,7 +336,7 @@ class OverviewAdmin(ReadOnlyAdmin):
             **self._pending(request, found, log),
         }
         if found.total.calls:
-            tables = [failing(found, log), slow(found, log), clients(found, log)]
+            tables = [failing_tools(found, log), slow_tools(found, log), clients(found, log)]
             context["chart"] = over_time(found, period.seconds, log)
             context["tables"] = [table for table in tables if table.rows]
         return TemplateResponse(request, "admin/django_mcp/overview.html", context)
@@ -374,7 +378,7 @@ class OverviewAdmin(ReadOnlyAdmin):
         }
 
 
-def _kept(period: Period, server: str) -> tuple[Activity, datetime]:
+def _cached_activity(period: Period, server: str) -> tuple[Activity, datetime]:
     # A long log takes seconds to count.
     key = f"django_mcp:overview:{period.name}:{server}:{timezone.get_current_timezone_name()}"
     kept: tuple[Activity, datetime] | None = cache.get(key)

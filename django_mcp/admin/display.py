@@ -79,9 +79,11 @@ def line(text: Any, longest: int = 200) -> str:
 def shown_value(value: Any) -> SafeString:
     """Render a JSON value. Strings are unquoted unless they could be read as another JSON value."""
     if isinstance(value, str) and not _is_ambiguous(value):
-        return _shown(value)
+        return _render_text(value)
     text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-    return _shown(text if len(text) <= SUMMARY else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
+    return _render_text(
+        text if len(text) <= SUMMARY else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+    )
 
 
 def _is_ambiguous(text: str) -> bool:
@@ -96,7 +98,7 @@ def _is_ambiguous(text: str) -> bool:
     return True
 
 
-def _shown(text: str, longest: int = LONGEST_LINE, most: int = MAX_LINES) -> SafeString:
+def _render_text(text: str, longest: int = LONGEST_LINE, most: int = MAX_LINES) -> SafeString:
     characters = len(text)
     shown = visible(text)
     lines = shown.count("\n") + 1
@@ -127,7 +129,7 @@ def preview_of(value: Any) -> Preview:
         case {"error": _error}:
             return Preview("error")
         case {"text": str() as text} if len(value) == 1:
-            return Preview("value", value=_shown(text, OPEN_TEXT, OPEN_TEXT_LINES))
+            return Preview("value", value=_render_text(text, OPEN_TEXT, OPEN_TEXT_LINES))
         case {"verb": str() as verb, "changes": list() as changes}:
             return _changes(value, verb, changes)
     return Preview("value", value=shown_value(value))
@@ -143,30 +145,30 @@ def _changes(value: Mapping[str, Any], verb: str, changes: list[Any]) -> Preview
         "changes",
         capfirst(title.strip()),
         line(value.get("uri") or "", 500),
-        tuple(_change(change) for change in changes),
-        tuple(_also(also if isinstance(also, list) else [])),
+        tuple(_render_change(change) for change in changes),
+        tuple(_render_also(also if isinstance(also, list) else [])),
         also is None,
         columns,
     )
 
 
-def _change(change: Any) -> Change:
+def _render_change(change: Any) -> Change:
     if not isinstance(change, dict):  # a line such as "… (3 more)"
         return Change(line(change), NONE, NONE)
     name = line(change.get("label") or change.get("field") or "")
     before, after = change.get("before"), change.get("after")
     are_empty = before in EMPTY and after in EMPTY  # which tells an empty text from no value
-    return Change(capfirst(name), *(_side(value, is_exact=are_empty) for value in (before, after)))
+    return Change(capfirst(name), *(_render_side(value, is_exact=are_empty) for value in (before, after)))
 
 
 EMPTY: tuple[Any, ...] = (None, "", [], {})
 
 
-def _side(value: Any, *, is_exact: bool) -> SafeString:
+def _render_side(value: Any, *, is_exact: bool) -> SafeString:
     return NONE if value is None or (value in EMPTY and not is_exact) else shown_value(value)
 
 
-def _also(entries: list[Any]) -> Iterator[SafeString]:
+def _render_also(entries: list[Any]) -> Iterator[SafeString]:
     for entry in entries:
         match entry:
             case {"what": what, "count": int() as count}:

@@ -23,13 +23,13 @@ from django_mcp.admin.base import ReadOnlyAdmin, address_in
 from django_mcp.admin.display import MAX_CHARACTERS, cut
 from django_mcp.admin.playground_call import (
     Outcome,
-    PageRequest,
     ResultView,
     Snippet,
     call,
     describe_messages,
     principal_of,
     render_json,
+    request_of_page,
     security_policy,
     snippets,
 )
@@ -201,7 +201,7 @@ def registry(server: MCPServer, kind: str) -> Mapping[str, Primitive]:
 
 def _context_of(request: HttpRequest, server: MCPServer) -> Context:
     refresh_server(server)
-    return permission_context(server, principal_of(request.user), PageRequest(request))
+    return permission_context(server, principal_of(request.user), request_of_page(request))
 
 
 def _strings(arguments: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -568,7 +568,7 @@ class PlaygroundAdmin(ReadOnlyAdmin):
     def task_view(self, request: HttpRequest) -> HttpResponse:
         """Show a task. On POST, send answers to its questions."""
         server = self._server(request, endpoints(request.user))
-        context = permission_context(server, principal_of(request.user), PageRequest(request), "tasks/get")
+        context = permission_context(server, principal_of(request.user), request_of_page(request), "tasks/get")
         task = look_up(context, request.GET.get("task", ""))
         if task is None:
             raise Http404

@@ -21,6 +21,7 @@ from django_mcp.admin.display import NONE, cut, duration, shown_value, without_v
 from django_mcp.client.session import ClientSession, Ended, with_tasks
 from django_mcp.core.principal import Principal
 from django_mcp.core.redaction import bounded, visible
+from django_mcp.core.request import StandInRequest
 from django_mcp.core.server import MCPServer
 from django_mcp.models import Approval
 from django_mcp.primitives.tool import Tool
@@ -36,19 +37,10 @@ _KEPT = ("REMOTE_ADDR", "SCRIPT_NAME", "SERVER_NAME", "SERVER_PORT")
 _NOT_KEPT = ("HTTP_REFERER", "HTTP_X_CSRFTOKEN")
 
 
-class PageRequest(HttpRequest):
-    """The page's request as tools see it: host and credentials, without the submitted form."""
-
-    def __init__(self, request: HttpRequest) -> None:
-        super().__init__()
-        self.method = "POST"
-        self.path, self.path_info = request.path, request.path_info
-        self.META = {name: value for name, value in request.META.items() if _is_kept(name)}
-        self.META["REQUEST_METHOD"] = "POST"
-        self._page_scheme = request.scheme
-
-    def _get_scheme(self) -> str | None:
-        return self._page_scheme
+def request_of_page(request: HttpRequest) -> StandInRequest:
+    """Return the page's request as tools see it: host and credentials, without the submitted form."""
+    meta = {name: value for name, value in request.META.items() if _is_kept(name)}
+    return StandInRequest(request.path, meta, path_info=request.path_info, scheme=request.scheme or "")
 
 
 def _is_kept(name: str) -> bool:
@@ -97,7 +89,7 @@ def call(request: HttpRequest, server: MCPServer, method: str, params: Mapping[s
         principal_of(request.user),
         capabilities=with_tasks(CAPABILITIES) if has_tasks else CAPABILITIES,
         client={"name": "Django admin"},
-        request=PageRequest(request),
+        request=request_of_page(request),
         waits=has_tasks,  # returns the task at once; the page shows it
     )
     schema = tool.definition.get("inputSchema") if isinstance(tool, Tool) else None

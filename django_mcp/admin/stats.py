@@ -29,10 +29,10 @@ def edges_of(count: int, seconds: int) -> list[datetime]:
     now = _local_now()
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     if seconds == DAY:
-        return [_stored(midnight - timedelta(days=back)) for back in reversed(range(count))]
+        return [_as_stored(midnight - timedelta(days=back)) for back in reversed(range(count))]
     since = (now.replace(tzinfo=None) - midnight.replace(tzinfo=None)).total_seconds()
     last = now.replace(microsecond=0) - timedelta(seconds=int(since % seconds))
-    return [_stored(last) - timedelta(seconds=seconds * back) for back in reversed(range(count))]
+    return [_as_stored(last) - timedelta(seconds=seconds * back) for back in reversed(range(count))]
 
 
 def _local_now() -> datetime:
@@ -40,23 +40,23 @@ def _local_now() -> datetime:
     return timezone.localtime(now) if timezone.is_aware(now) else now
 
 
-def _stored(edge: datetime) -> datetime:
+def _as_stored(edge: datetime) -> datetime:
     return edge if edge.tzinfo is None else edge.astimezone(UTC)
 
 
 def bin_of(edges: Sequence[datetime], column: str) -> Any:
     """Return an expression for the index of the bin that contains the time in *column*."""
-    size = _size(edges)
-    since = Epoch(column) - Value(calendar.timegm(edges[0].utctimetuple())) + _put_right(edges, size, column)
+    size = _bin_size(edges)
+    since = Epoch(column) - Value(calendar.timegm(edges[0].utctimetuple())) + _clock_shift(edges, size, column)
     return Floor(since / Value(float(size)), output_field=FloatField())
 
 
-def _size(edges: Sequence[datetime]) -> int:
+def _bin_size(edges: Sequence[datetime]) -> int:
     gaps = sorted((after - before).total_seconds() for before, after in pairwise(edges))
     return int(gaps[len(gaps) // 2]) if gaps else DAY
 
 
-def _put_right(edges: Sequence[datetime], size: int, column: str) -> Any:
+def _clock_shift(edges: Sequence[datetime], size: int, column: str) -> Any:
     """Return an expression for the seconds to add because of clock changes since the first edge."""
     shifts, shift = [], 0
     for at, edge in enumerate(edges):
@@ -229,19 +229,19 @@ class Activity:
 def activity(edges: Sequence[datetime], server: str = "") -> Activity:
     """Return the calls since the first of *edges*, at one endpoint or all, with three queries."""
     since = RequestLog.objects.filter(started_at__gte=edges[0], **({"server": server} if server else {}))
-    found, number = Activity(edges, [Tally() for _ in edges]), _number()
-    for row in _counted(since, number=number + bin_of(edges, "started_at") * Value(float(_BIN))):
+    found, number = Activity(edges, [Tally() for _ in edges]), _group_number()
+    for row in _count_calls(since, number=number + bin_of(edges, "started_at") * Value(float(_BIN))):
         at, rest = divmod(int(row["number"]), _BIN)
         found.bins[within(at, edges)].add(rest, row["calls"])
-    for row in _counted(since.filter(OF_TOOLS), "name", endpoint=unindexed("server"), number=number):
+    for row in _count_calls(since.filter(OF_TOOLS), "name", endpoint=unindexed("server"), number=number):
         found.tools.setdefault((row["endpoint"], row["name"]), Tally()).add(int(row["number"]), row["calls"])
-    for row in _counted(since, "client_name", "client_version", "protocol"):
+    for row in _count_calls(since, "client_name", "client_version", "protocol"):
         client = row["client_name"], row["client_version"]
         found.clients.setdefault(client, Counter())[row["protocol"]] += row["calls"]
     return found
 
 
-def _number() -> Any:
+def _group_number() -> Any:
     # Grouping by one number takes half the time of grouping by two.
     outcomes = [
         When(outcome__in=group.outcomes, then=Value(float(_OUTCOME * at))) for at, group in enumerate(GROUPS.values())
@@ -253,7 +253,7 @@ def _number() -> Any:
     )
 
 
-def _counted(rows: QuerySet[RequestLog], *columns: str, **expressions: Any) -> Any:
+def _count_calls(rows: QuerySet[RequestLog], *columns: str, **expressions: Any) -> Any:
     return rows.values(*columns, **expressions).annotate(calls=Count("pk")).order_by("-calls")[:MAX_GROUPS]
 
 

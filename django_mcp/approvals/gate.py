@@ -103,12 +103,12 @@ class AutoApprovalGrant(RequestGrant):
     """A grant by an auto-approval rule, which loses one call."""
 
     def __init__(self, approved: AutoApprovalRule, fields: Mapping[str, Any], call: "_Call") -> None:
-        self._rule, self._fields, self._call, self._rows = approved, fields, call, call.rows
+        self._rule, self._request_fields, self._call, self._rows = approved, fields, call, call.rows
         self._dialogue = call.context.channel.dialogue
         self._is_shown = True  # a rule approved the call without a preview, so there is none to compare
 
     def use(self) -> None:
-        made = auto_approvals.use_rule(self._rule, self._fields, self._dialogue.id, self._dialogue.round)
+        made = auto_approvals.use_rule(self._rule, self._request_fields, self._dialogue.id, self._dialogue.round)
         if made is None:
             raise messages.used()
         self._approval, self.public_id = made, made.public_id
@@ -161,10 +161,10 @@ class _Call:
             await context.runner.checks.sync(partial(approval_requests.check_limit, context))
             await run_before(context, self.tool, self.keywords)
             kind = messages.REQUIRED
-            found = await self._propose()
-        return await self._decided(found, kind)
+            found = await self._create_request()
+        return await self._answer_decision(found, kind)
 
-    def _kept(self) -> dict[str, Any] | None:
+    def _stored_result(self) -> dict[str, Any] | None:
         idempotency = idempotency_record(self.context, self.tool, self.context.params.get("arguments") or {})
         return None if idempotency is None else idempotency.stored()
 
@@ -174,7 +174,7 @@ class _Call:
         A request or rule that approves the call becomes the context's grant.
         """
         context = self.context
-        if (kept := self._kept()) is not None:
+        if (kept := self._stored_result()) is not None:
             return kept, None
         self.rows = addressed(context, self.tool, self.keywords)
         self.digest = digest(context, self.tool, self.keywords, self.rows)
@@ -187,19 +187,19 @@ class _Call:
         elif found is None or found.state == State.PENDING:
             approved = auto_approvals.find_rule(context, self.tool, self.parts, self.version)
             if approved is not None and not context.channel.needs_approval:
-                context.grant = AutoApprovalGrant(approved, self._fields(), self)
+                context.grant = AutoApprovalGrant(approved, self._request_fields(), self)
         if context.grant is None and context.channel.waits:
             # Before a decision is possible, so that a credential revoked from now on is noticed.
             self._since = event_store.newest()
         return None, found
 
-    def _fields(self, preview: Plain | None = None) -> dict[str, Any]:
+    def _request_fields(self, preview: Plain | None = None) -> dict[str, Any]:
         more = {"digest": self.digest, "version": self.version, "parts": self.parts}
         return {**approval_requests.request_fields(self.context, self.tool, preview), **more}
 
-    async def _propose(self) -> Approval:
+    async def _create_request(self) -> Approval:
         preview = await preview_of(self.context, self.tool, self.keywords)
-        propose = partial(approval_requests.create_request, self.context, self._fields(preview))
+        propose = partial(approval_requests.create_request, self.context, self._request_fields(preview))
         return (await self.context.runner.checks.sync(propose))[0]
 
     async def as_task(self, found: Approval | None) -> Result | None:
@@ -210,7 +210,7 @@ class _Call:
             return context.channel.announce_task(made)
         return None
 
-    async def _decided(self, found: Approval, kind: str) -> Result | None:
+    async def _answer_decision(self, found: Approval, kind: str) -> Result | None:
         context, channel = self.context, self.context.channel
         if found.state == State.PENDING and not channel.is_task:
             if kind == messages.PENDING:
@@ -222,7 +222,7 @@ class _Call:
                 return channel.announce_task(made)
             if channel.waits and not no_waiting.get():
                 self._show_page(found)
-                found = await self._waited(found)
+                found = await self._wait_for_decision(found)
         match found.state:
             case State.APPROVED:
                 context.grant = RequestGrant(found, self)
@@ -237,7 +237,7 @@ class _Call:
                     return messages.pending_result(context, found, kind)
         raise messages.expired(found)
 
-    async def _waited(self, found: Approval) -> Approval:
+    async def _wait_for_decision(self, found: Approval) -> Approval:
         """Wait for the decision and return the approval request.
 
         Raises:

@@ -71,7 +71,7 @@ def as_json(value: Any, tool: Tool) -> Plain:
     if not isinstance(plain, dict | list):
         plain = {"text": plain if isinstance(plain, str) else json.dumps(plain)}
     if isinstance(plain, dict) and plain.keys() == {"text"} and isinstance(plain["text"], str):
-        short = {"text": _cut(plain["text"], MOST)}
+        short = {"text": _truncate(plain["text"], MOST)}
         return Plain(short, is_whole and short == plain)
     plain, is_shown = _without_secrets(plain, tool)
     short = bounded(plain)
@@ -96,26 +96,26 @@ def bounded(value: Any) -> Any:
     if len(text) <= MOST:
         return value
     for characters, entries in SHORTER:
-        shorter = _shorter(value, characters, entries)
+        shorter = _shorten(value, characters, entries)
         if len(json.dumps(shorter, ensure_ascii=False)) <= MOST:
             return shorter
-    return {"text": _cut(text, MOST)}
+    return {"text": _truncate(text, MOST)}
 
 
-def _shorter(value: Any, characters: int, entries: int) -> Any:
+def _shorten(value: Any, characters: int, entries: int) -> Any:
     match value:
         case str():
-            return _cut(value, characters)
+            return _truncate(value, characters)
         case list():
             rest = len(value) - entries
-            kept = [_shorter(entry, characters, entries) for entry in value[:entries]]
+            kept = [_shorten(entry, characters, entries) for entry in value[:entries]]
             return [*kept, f"… ({rest} more)"] if rest > 0 else kept
         case dict():
-            return {key: _shorter(entry, characters, entries) for key, entry in value.items()}
+            return {key: _shorten(entry, characters, entries) for key, entry in value.items()}
     return value
 
 
-def _cut(text: str, most: int) -> str:
+def _truncate(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} more characters)"
 
 
@@ -143,10 +143,10 @@ async def preview_of(context: Context, tool: Tool, keywords: dict[str, Any]) -> 
     function, check = tool.preview, tool.check_call
     try:
         if check is not None:
-            await context.site_runner.sync(partial(rolled_back, partial(check, _quiet(context), keywords)))
+            await context.site_runner.sync(partial(rolled_back, partial(check, _preview_context(context), keywords)))
         if function is None:
             return Plain(None)
-        return await _run(function, _quiet(context), tool, keywords)
+        return await _run(function, _preview_context(context), tool, keywords)
     except ENDS_THE_CALL:
         raise
     except Exception:  # approvers see that it failed; the log has the reason
@@ -203,7 +203,7 @@ def is_still_so(context: Context, tool: Tool, keywords: Mapping[str, Any], shown
     function, state = tool.preview, state_shown(shown)
     if function is None or function.is_async or state is None:
         return True
-    quiet = _quiet(context)
+    quiet = _preview_context(context)
     given = _arguments(function, quiet, keywords)
     now = rolled_back(lambda: as_json(function.call(**given), tool))
     return bool(state_shown(json.loads(json.dumps(now.value))) == state)
@@ -214,7 +214,9 @@ def _arguments(function: Function, context: Context, keywords: Mapping[str, Any]
     known = {**(context.params.get("arguments") or {}), **keywords}
     # A copy: the preview must not change the arguments of the call.
     given = {
-        parameter.name: _copied(known[parameter.name]) for parameter in function.parameters if parameter.name in known
+        parameter.name: _copy_value(known[parameter.name])
+        for parameter in function.parameters
+        if parameter.name in known
     }
     return given if function.context is None else {**given, function.context: context}
 
@@ -228,12 +230,12 @@ async def _run(function: Function, context: Context, tool: Tool, keywords: Mappi
     return await context.site_runner.sync(partial(rolled_back, lambda: as_json(function.call(**given), tool)))
 
 
-def _copied(value: Any) -> Any:
+def _copy_value(value: Any) -> Any:
     match value:
         case dict():
-            return {key: _copied(entry) for key, entry in value.items()}
+            return {key: _copy_value(entry) for key, entry in value.items()}
         case list():
-            return [_copied(entry) for entry in value]
+            return [_copy_value(entry) for entry in value]
         case set():
             return set(value)
     return value
@@ -258,17 +260,17 @@ class PreviewChannel(Channel):
         raise InputRequired({question.method: {"method": question.method, "params": question.params}})
 
     def once(self, key: str, function: Callable[[], T]) -> T:  # noqa: ARG002 - as Channel's
-        raise RuntimeError(_no_once(key))
+        raise RuntimeError(_once_message(key))
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: "Runner") -> T:  # noqa: ARG002 - likewise
-        raise RuntimeError(_no_once(key))
+        raise RuntimeError(_once_message(key))
 
 
-def _no_once(key: str) -> str:
+def _once_message(key: str) -> str:
     return f"ctx.once({key!r}, …) is not allowed in a preview, which must have no effects; describe the effect instead"
 
 
-def _quiet(context: Context) -> Context:
+def _preview_context(context: Context) -> Context:
     quiet = copy.copy(context)
     quiet.channel = PreviewChannel(context.channel)
     # A client that shows apps gets the errors of a form in its page.

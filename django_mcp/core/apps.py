@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape, unescape
 from html.parser import HTMLParser
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urljoin, urlsplit
 
@@ -58,6 +59,12 @@ _ROOTED = re.compile(
     r"""(?:[=(,;]\s*(?:["']|&[#\w]+;)?|@import\s+(?:["']|&[#\w]+;))\s*/|\bping\s*=|<base\b""", re.IGNORECASE
 )
 """Matches HTML that may contain an address from the root. Only such HTML is parsed, which takes much longer."""
+_ORIGIN_IN_PLACE = re.compile(
+    r"""[^\s<>]{0,12}https?://[^\s/?#"'<>()&\\]+|\bsrc\s*=\s*["']?(?=[\w.])(?![\w+.-]+:)""", re.IGNORECASE
+)
+"""Matches the origin of an address, and the name of the attribute or function that it is in; also of a relative one."""
+MAX_ORIGINS = 1000
+"""Origins in results that are compared with an app's policy. Results may have any number of them."""
 _ATTRIBUTE = re.compile(r"""[\s"'/](?P<name>[^\s"'<>/=]+)\s*=\s*(?P<value>"[^"]*"|'[^']*'|[^\s"'>][^\s>]*)""")
 _CSS_ADDRESS = re.compile(
     r"""(?P<start>\burl\(\s*|@import\s+(?=["']))(?P<url>"[^"]*"|'[^']*'|[^"')\s]+)""", re.IGNORECASE
@@ -125,6 +132,9 @@ class App(Resource):
         self._given_meta = self.definition.get("_meta", {})
         self.definition["_meta"] = self._meta(self._domains)
         self._is_own_page: bool | None = None
+        self._known_origins: set[str] = set()
+        self._compared: set[tuple[str, str]] = set()
+        self._has_relative = False
 
     @property
     def label(self) -> str:
@@ -166,8 +176,9 @@ class App(Resource):
         name = self.template_name if self.is_whole else PAGE
         html, loaded = self._render(context, name, SHELL)
         domains = {key: list(value) for key, value in self._domains.items()}
-        # Of static files always: those of results, and what tags and widgets of the site load, are not on this page.
-        for key, url in (*loaded, ("resourceDomains", _static(context))):
+        self._warn_relative(loaded)
+        # Of static files and media always: this page lacks those of results, and what tags and widgets load.
+        for key, url in (*loaded, *(("resourceDomains", url) for url in _site_files(context))):
             if (origin := _origin(url)) and origin not in domains[key]:
                 domains[key].append(origin)
         return ResourceContents(html, mime_type=APP_MIME_TYPE, meta=self._meta(domains))
@@ -218,20 +229,25 @@ class App(Resource):
         arguments = context.params.get("arguments") or {}
         given = {**SHELL, "result": result, "arguments": arguments, "is_shell": False, **more}
         html, loaded = self._render(context, template or self.template_name, given)
-        if django_settings.DEBUG:
-            self._warn_undeclared(context, loaded)
+        self._warn_undeclared(context, loaded)
         found = _VIEW.search(html)
         return found[1] if found else html
 
     def _render(self, context: Any, name: str, given: Mapping[str, Any]) -> tuple[str, Sequence[tuple[str, str]]]:
-        is_read = given is SHELL or django_settings.DEBUG
         values = {"title": self.definition.get("title", self.name), "request": context.request, "user": context.user}
         # Without the site's context processors, which may need the session that a call does not have.
         html = get_template(name).render({**values, **given})
-        if not (is_read or _ROOTED.search(html)):
+        if not (given is SHELL or self._has_new_origin(html) or _ROOTED.search(html)):
             return html, ()
         found = _Addresses(html, _base(context))
         return found.html, found.loaded
+
+    def _has_new_origin(self, html: str) -> bool:
+        # Each is looked at once: reading HTML takes three times as long as rendering it.
+        new = set(_ORIGIN_IN_PLACE.findall(html)) - self._known_origins
+        room = MAX_ORIGINS - len(self._known_origins)
+        self._known_origins.update(islice(new, max(room, 0)))
+        return bool(new) and room > 0
 
     def _source(self) -> str:
         return _source_of(get_template(self.template_name))
@@ -255,13 +271,23 @@ class App(Resource):
         # A page that no tool has requires no tool's permission.
         return not tools or any(right(context, tool) for tool in tools)
 
+    def _warn_relative(self, loaded: Sequence[tuple[str, str]]) -> None:
+        found = next((url for _, url in loaded if url and url[0] not in "/#" and not urlsplit(url).scheme), None)
+        if found is not None and not self._has_relative:
+            self._has_relative = True
+            logger.warning("%s loads %r, which is relative to nothing in a host: begin it with /", self.label, found)
+
     def _warn_undeclared(self, context: Any, loaded: Sequence[tuple[str, str]]) -> None:
-        static = _origin(_static(context))
-        for key, url in loaded:
-            origin = _origin(url)
-            if origin and origin not in {*self._domains[key], static}:
+        self._warn_relative(loaded)
+        new = {(key, origin) for key, url in loaded if (origin := _origin(url))} - self._compared
+        if not new or len(self._compared) >= MAX_ORIGINS:
+            return
+        self._compared |= new
+        policy = self.entry(context)["_meta"]["ui"]["csp"]
+        for key, origin in sorted(new):
+            if origin not in policy.get(key, ()):
                 option = _CAPITAL.sub(lambda found: f"_{found[0].lower()}", key)
-                logger.warning("%s loads %s, which hosts block: add %r to %s", self.label, url, origin, option)
+                logger.warning("%s loads from %s, which hosts block: add it to %s", self.label, origin, option)
 
 
 def app_of(given: Any, label: str) -> App | None:
@@ -441,8 +467,10 @@ def _source_of(backend: Any) -> str:
     return source
 
 
-def _static(context: Any) -> str:
-    return urljoin(_base(context), django_settings.STATIC_URL) if django_settings.STATIC_URL else ""
+def _site_files(context: Any) -> list[str]:
+    """Return the absolute addresses of ``STATIC_URL`` and ``MEDIA_URL``, which is "/" if it is not set."""
+    urls = [url for url in (django_settings.STATIC_URL, django_settings.MEDIA_URL) if url and url != "/"]
+    return [urljoin(_base(context), url) for url in urls]
 
 
 def _base(context: Any) -> str:

@@ -41,6 +41,7 @@ from django_mcp.model_resources.form_sources import (
     FormArguments,
     FormSetSource,
     FormSource,
+    ToolSource,
     add_lookup_argument,
     form_verbose_name,
 )
@@ -69,7 +70,7 @@ from django_mcp.primitives.validation_errors import missing_argument
 F = TypeVar("F", bound="type[forms.BaseForm | forms.BaseFormSet[Any]]")
 
 
-def success_result(ctx: Context, done: Any, source: FormSource | FormSetSource, form: Any, *, change: bool) -> Any:
+def success_result(ctx: Context, done: Any, source: ToolSource, form: Any, *, change: bool) -> Any:
     """Return the tool's result after a form was handled.
 
     Args:
@@ -97,7 +98,7 @@ def _told(words: str, data: dict[str, Any] | None) -> Any:
     return words if data is None else ToolResult(data, text=f"{words}\n{to_json(data).decode()}")
 
 
-def _row(ctx: Context, obj: Any, form: Any, source: FormSource | FormSetSource) -> dict[str, Any] | None:
+def _row(ctx: Context, obj: Any, form: Any, source: ToolSource) -> dict[str, Any] | None:
     """Return a row as its ModelResource shows it (None if hidden from the caller), or its key and submitted values."""
     bound = ctx.server.model_resources.get(type(obj))
     if bound is None:
@@ -413,7 +414,7 @@ class FormCall(typing.NamedTuple):
         fixed: the other arguments.
     """
 
-    source: FormSource | FormSetSource
+    source: ToolSource
     parents: Mapping[str, Any]
     obj: Any
     given: Mapping[str, Any]
@@ -421,12 +422,19 @@ class FormCall(typing.NamedTuple):
 
 
 class DeclaredForm:
-    """A form class with the options of ``form_tool``, and the resulting ``tools``."""
+    """A form class with the options of ``form_tool``, and the resulting ``tools``.
+
+    Args:
+        form_class: names, describes and handles the forms.
+        server: the endpoint.
+        source: the forms, if *form_class* is neither a form nor a formset class.
+    """
 
     def __init__(
         self,
         form_class: Any,
         server: Any,
+        source: ToolSource | None = None,
         *,
         handle: Handle | str | None = None,
         result: Handle | None = None,
@@ -445,18 +453,19 @@ class DeclaredForm:
         self._label, self.form_class = f"form_tool({named})", form_class
         check_options(self._label, options, DeclaredForm.__init__, Tool.__init__, Primitive.__init__)
         self._is_set = isinstance(form_class, type) and issubclass(form_class, forms.BaseFormSet)
-        if not self._is_set and not (isinstance(form_class, type) and issubclass(form_class, forms.BaseForm)):
+        is_form = isinstance(form_class, type) and issubclass(form_class, forms.BaseForm)
+        if source is None and not self._is_set and not is_form:
             raise self._wrong("expected a form class, or a class made by formset_factory")
         changes = instance is not None or lookup is not None
         self._parents = None if parents is None else FormParents(parents, self._label)
         models_ = {} if self._parents is None else self._parents.models
-        self._source: FormSource | FormSetSource = (
+        self._source: ToolSource = source or (
             FormSetSource(form_class, form_kwargs, max_file_bytes, argument, self._label, parents=models_)
             if self._is_set
             else FormSource(form_class, form_kwargs, max_file_bytes, self._label, changes=changes, parents=models_)
         )
         self._kwargs = form_kwargs
-        self._written = getattr(form_class, "model", None) if self._is_set else self._source.model
+        self._is_set, self._written = self._source.is_many, self._source.written
         self._changes, self._saves = changes and not self._is_set, handle is None
         self._handle, self._result, self._instance = self._handling(form_class, handle), result, instance
         self._is_saved = handle is None or handle == "save"
@@ -535,8 +544,8 @@ class DeclaredForm:
         if unused:
             names = ", ".join(sorted(map(repr, unused)))
             raise self._wrong(f"neither the class nor a function of form_tool takes the parent {names}")
-        if isinstance(self._source, FormSetSource) and self._source.argument in self._parents.models:
-            raise self._wrong(f"{self._source.argument!r} is a parent and also the array of forms; set argument=…")
+        if self._is_set and self._source.noun in self._parents.models:
+            raise self._wrong(f"{self._source.noun!r} is a parent and also the array of forms; set argument=…")
         if lookup in self._parents.models:
             raise self._wrong(f"{lookup!r} is a parent and also the lookup; rename the parent")
 
@@ -572,7 +581,7 @@ class DeclaredForm:
             return None
         if app is not True and not isinstance(app, str):
             raise self._wrong(f"app must be True or the name of a template, not {app!r}")
-        if isinstance(self._source, FormSetSource):
+        if self._source.page is None:
             raise self._wrong("app is for forms; a formset has no page")
         return FormApp(None if app is True else app)
 
@@ -614,7 +623,7 @@ class DeclaredForm:
         return schema
 
     def function(self, returns: Any = EMPTY) -> Callable[..., Any]:
-        call = function(self._run, self._name(self.form_class), [], self, returns)
+        call = function(self._run, self._name(), [], self, returns)
         call.__module__ = self.form_class.__module__
         return call
 
@@ -623,10 +632,8 @@ class DeclaredForm:
         call.__module__ = self.form_class.__module__
         return call
 
-    def _name(self, form_class: type) -> str:
-        if isinstance(self._source, FormSetSource):
-            return f"create_{self._source.argument}" if self._written else self._source.argument
-        words = form_verbose_name(form_class).replace(" ", "_")
+    def _name(self) -> str:
+        words = self._source.noun
         return f"{'update' if self._changes else 'create'}_{words}" if self._written else words
 
     def _words(self, form_class: type) -> str:
@@ -708,13 +715,13 @@ class DeclaredForm:
         try:
             form: Any = source.bind_form(ctx, call.given, obj)
         except InvalidForm as error:
-            if self._app is None or not isinstance(source, FormSource):
+            if self._app is None or (page := source.page) is None:
                 raise
-            raise self._app.refuse(ctx, source, self.tool, call.given, obj, error, call.fixed) from None
+            raise self._app.refuse(ctx, page, self.tool, call.given, obj, error, call.fixed) from None
         if obj is None and not self._is_set:  # form_kwargs may have given a row
             if self._permission is not None:
                 self._permission.require(ctx, form.instance)
-            if isinstance(source, FormSource) and (row := source.stored_row(form)) is not None:
+            if (row := source.stored_row(form)) is not None:
                 require_same(ctx, "", row)
         return call, form
 
@@ -752,8 +759,9 @@ class DeclaredForm:
 
         def show() -> Any:
             call = self._call(ctx, keywords["given"])
-            source, given, obj = call.source, call.given, call.obj
-            assert isinstance(source, FormSource)  # noqa: S101 - formsets have no page
+            source, given, obj = call.source.page, call.given, call.obj
+            if source is None:
+                raise PermissionDenied
             if self._permission is not None and obj is not None:
                 self._permission.require(ctx, obj)
             return app.show(ctx, source, tool, given, obj, shown_text(tool, given), call.fixed)

@@ -1,4 +1,4 @@
-"""``FormSource`` and ``FormSetSource``: form and formset classes as the arguments of a tool."""
+"""``ToolSource`` and its two kinds here: form and formset classes as the arguments of a tool."""
 
 import inspect
 import re
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy, deepcopy
 from functools import partial
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from django import forms
 from django.core.exceptions import ImproperlyConfigured
@@ -115,7 +115,73 @@ def add_lookup_argument(schema: dict[str, Any], name: str, described: dict[str, 
 FormValues = list[tuple[forms.BaseForm, Mapping[str, Any]]]
 
 
-class FormSource:
+class ToolSource(Protocol):
+    """The forms of a tool: its arguments, and what it does with those of a call.
+
+    ``form_tool`` makes one of a form or formset class. A module of ``contrib`` for another kind of form, such as a
+    wizard with several, implements it and passes it to ``integrations.forms.DeclaredForm``. *form* is always what
+    ``bind_form`` returned, *given* the arguments of a call, and *obj* the row to change, or None.
+
+    Attributes:
+        noun: the name of a tool that has no other, after ``create_`` or ``update_`` if rows are written.
+        model: the model of *obj*, or None if there is none.
+        written: the model of the rows that are saved, or None. Unless ``is_many``, *form* then has the row as its
+            ``instance``, as a ``ModelForm`` has.
+        is_many: a call creates any number of rows, which belong to *obj* if there is one.
+        page: what a page shows in clients with MCP Apps, or None if no page can show these forms.
+    """
+
+    noun: str
+    model: type[Model] | None = None
+    written: type[Model] | None = None
+    is_many: bool = False
+
+    @property
+    def page(self) -> "FormSource | None":
+        return None
+
+    def of_call(self, form_kwargs: Callable[[Context], Mapping[str, Any]], rows: Mapping[str, Any]) -> Self:
+        """Return this source for a call that names the parent *rows*, whose forms take *form_kwargs*."""
+
+    def schema(self, server: Any) -> dict[str, Any]:
+        """Return the JSON Schema of the arguments at an endpoint: an object with properties.
+
+        It is called when the tool is first listed or called there, and may query the database.
+
+        Raises:
+            ImproperlyConfigured: the forms cannot be made.
+            DatabaseError, InterfaceError: the database is not available.
+        """
+
+    def bind_form(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> Any:
+        """Return the bound and valid form, or an object that holds the forms and has the method that handles them.
+
+        Raises:
+            ArgumentError: arguments are missing, unknown or invalid. ``InvalidForm`` shows them on the ``page``.
+            ToolError: the call was approved for other rows than those chosen now.
+        """
+
+    def resolve_choices(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> dict[str, Any]:
+        """Return the rows that may later be different ones for the same arguments: an approval holds for these only.
+
+        They are by argument; a row that no argument names is under "".
+        """
+
+    def stored_row(self, form: Any) -> Any:  # noqa: ARG002 - for those that override it
+        """Return the row that a single *form* changes, or None if it creates one or writes none."""
+        return None
+
+    def forms(self, form: Any) -> list[forms.BaseForm]:
+        """Return the Django forms in *form*, in the order of the rows that handling it returns."""
+
+    def field_names(self, form: Any) -> list[str]:
+        """Return the fields that callers set, of one of ``forms``."""
+
+    def form_values(self, form: Any, given: Mapping[str, Any]) -> "FormValues":
+        """Return ``forms``, each with the arguments that are its fields, for approvers."""
+
+
+class FormSource(ToolSource):
     """A form class as the arguments of a tool.
 
     Args:
@@ -149,21 +215,19 @@ class FormSource:
         self._parents, self._rows = parents, NOTHING
         self._choices: dict[Any, Mapping[str, RowChoice]] = {}
         self._of_view = form_mixin_kwargs(form_class)
-        self.model = getattr(getattr(form_class, "_meta", None), "model", None)
+        self.model = self.written = getattr(getattr(form_class, "_meta", None), "model", None)
+        self.noun = form_verbose_name(form_class).replace(" ", "_")
+
+    @property
+    def page(self) -> "FormSource":
+        return self
 
     def of_call(self, form_kwargs: Callable[[Context], Mapping[str, Any]], rows: Mapping[str, Any]) -> Self:
-        """Return this source for a call that names the parent *rows*."""
         made = copy(self)
         made._kwargs, made._rows = form_kwargs, rows  # noqa: SLF001 - of this class
         return made
 
     def schema(self, server: Any) -> dict[str, Any]:
-        """Return the JSON Schema of the arguments at an endpoint. This may query the database.
-
-        Raises:
-            ImproperlyConfigured: the form cannot be instantiated.
-            DatabaseError, InterfaceError: the database is not available.
-        """
         if self._is_bare:
             form = form_without_init(self._class)
         else:
@@ -191,12 +255,6 @@ class FormSource:
         return {fields.get(argument, argument): value for argument, value in given.items()}
 
     def bind_form(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> forms.BaseForm:
-        """Return the bound and valid form. *obj* is its row, new or existing, or None.
-
-        Raises:
-            InvalidForm: the arguments or the form are invalid.
-            ToolError: the call was approved for other rows than those chosen now.
-        """
         form = self.make_form(ctx, self.values_by_field(given), obj)
         wrong, more = unknown_argument_errors(given, self.argument_names(form).values())
         found = dict.fromkeys([*wrong, *self.validate_form(ctx, form, self.values_by_field(given))])
@@ -282,10 +340,7 @@ class FormSource:
         return self._choices[server]
 
     def resolve_choices(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> dict[str, Any]:
-        """Return the rows that may later be different ones for the same arguments: chosen, or given by ``form_kwargs``.
-
-        The latter is under "", as no argument names it.
-        """
+        # Chosen, or given by form_kwargs: the latter under "".
         own = self.values_by_field(given)
         form: Any = self.make_form(ctx, own, obj)
         called = self.argument_names(form)
@@ -455,7 +510,7 @@ def form_verbose_name(form_class: type) -> str:
 _COUNTS = ("TOTAL_FORMS", "INITIAL_FORMS", "MIN_NUM_FORMS", "MAX_NUM_FORMS")
 
 
-class FormSetSource:
+class FormSetSource(ToolSource):
     """A formset class as the arguments of a tool. It creates rows and leaves existing ones unchanged.
 
     Args:
@@ -468,6 +523,8 @@ class FormSetSource:
     Attributes:
         model: the parent model of an inline formset, or None.
     """
+
+    is_many = True
 
     def __init__(
         self,
@@ -483,7 +540,8 @@ class FormSetSource:
         self._parents, self._rows = parents, NOTHING
         self._is_inline = issubclass(formset_class, forms.BaseInlineFormSet)
         self.model = formset_class.fk.remote_field.model if self._is_inline else None
-        self.argument = argument or _plural(formset_class)
+        self.written = getattr(formset_class, "model", None)
+        self.argument = self.noun = argument or _plural(formset_class)
         self._label = label
         self._choices: dict[Any, Mapping[str, RowChoice]] = {}
         self._least = formset_class.min_num if formset_class.validate_min else 0

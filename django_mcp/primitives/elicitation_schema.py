@@ -16,12 +16,11 @@ from django.core.exceptions import ValidationError as DjangoValidationError
 from django.core.validators import validate_email
 from django.db.models import Choices
 from pydantic import AfterValidator, BaseModel, Field, PydanticUserError, TypeAdapter, ValidationError
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import PydanticCustomError, to_json
 
 from django_mcp.primitives import validation_errors
 from django_mcp.primitives.base import FormError, translated
-from django_mcp.primitives.schema import typed_dict
+from django_mcp.primitives.schema import SchemaGenerator, typed_dict
 from django_mcp.primitives.text_values import read_members, readers
 from django_mcp.protocol.content import check_uri
 from django_mcp.protocol.json_schema import resolve
@@ -103,7 +102,8 @@ def check_property(name: str, schema: Any, label: str) -> None:
     try:
         adapter.validate_python(schema, strict=True)
     except ValidationError as error:
-        msg = f"{label}: {name!r}: {' '.join(sentences(error))} Keys of a {shape} field: {', '.join(keys)}."
+        field = validation_errors.with_article(f"{shape} field")
+        msg = f"{label}: {name!r}: {' '.join(sentences(error))} Keys of {field}: {', '.join(keys)}."
         raise ImproperlyConfigured(msg) from None
     if (options := options_of(schema)) is not None:
         _check_options(f"{label}: {name!r}", schema, options)
@@ -141,6 +141,17 @@ def answer_type(schema: Mapping[str, Any]) -> Any:
             return _annotated[(str, length, *checks)]
     kind = int if schema["type"] == "integer" else _Number
     return _annotated[kind, Field(ge=schema.get("minimum"), le=schema.get("maximum"))]
+
+
+def default_problem(schema: Mapping[str, Any]) -> str | None:
+    """Return why the default of a form's field is no answer to it, which a user who leaves it would read; else None."""
+    if "default" not in schema:
+        return None
+    try:
+        TypeAdapter(answer_type(schema)).validate_python(schema["default"])
+    except ValidationError as error:
+        return " ".join(sentences(error))
+    return None
 
 
 MAX_ERRORS = 1000
@@ -211,13 +222,8 @@ _CHECKS = {
 _NULLABLE = "x-nullable"
 
 
-class _FormSchema(GenerateJsonSchema):
+class _FormSchema(SchemaGenerator):
     """A model's schema with titles of choices, and ``x-nullable`` in place of a null alternative."""
-
-    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
-
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
-        return False
 
     def nullable_schema(self, schema: Any) -> dict[str, Any]:
         return {**self.generate_inner(schema["schema"]), _NULLABLE: True}
@@ -268,6 +274,8 @@ class ModelForm:
                 nullable.add(name)
             self.schema["properties"][name] = found = restricted(found)
             check_property(name, found, label)
+            if default_problem(found):  # such as an empty one, which means that there is no answer
+                del found["default"]
         required = whole.get("required", [])
         self._blank = [name for name in required if name in nullable]
         if required := [name for name in required if name not in nullable]:
@@ -397,6 +405,9 @@ class _WrittenForm:
         fields: dict[str, Any] = {}
         for name, field in schema["properties"].items():
             check_property(name, field, label)
+            if problem := default_problem(field):
+                msg = f"{label}: {name!r} has a default that is not a valid answer. {problem}"
+                raise ImproperlyConfigured(msg)
             kind = answer_type(field)
             fields[name] = Required[kind] if name in required else NotRequired[kind]
         self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(typed_dict("content", fields))

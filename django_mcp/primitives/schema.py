@@ -4,7 +4,7 @@ import datetime
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import Annotated, Any, NamedTuple, NotRequired, Required, cast, get_args, get_origin
 
@@ -14,7 +14,7 @@ from django.utils import timezone
 from pydantic import AfterValidator, ConfigDict, Field, PydanticUserError, TypeAdapter
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
-from pydantic_core import PydanticSerializationError, SchemaValidator, ValidationError
+from pydantic_core import PydanticSerializationError, SchemaValidator, ValidationError, to_json
 from typing_extensions import TypedDict  # pydantic wants this one below Python 3.12
 
 from django_mcp.primitives.base import is_text
@@ -44,13 +44,13 @@ class CheckedArguments(NamedTuple):
     """Arguments validated by pydantic-core.
 
     Attributes:
-        core: pydantic-core schema that reports all errors of a list.
         validate: returns the values or raises pydantic's ``ValidationError`` with the first error of each list.
+        make_thorough: returns a function like *validate* that reports all errors of a list.
     """
 
     schema: dict[str, Any]
-    core: Any
     validate: Callable[[Any], dict[str, Any]]
+    make_thorough: Callable[[], Callable[[Any], dict[str, Any]]]
 
 
 class CheckedResult(NamedTuple):
@@ -68,7 +68,7 @@ class CheckedResult(NamedTuple):
     dump: Callable[..., Any] | None
 
 
-class _Schema(GenerateJsonSchema):
+class SchemaGenerator(GenerateJsonSchema):
     """A schema without generated titles, which only cost tokens."""
 
     # A default without a JSON form is left out of the schema but still applies.
@@ -108,7 +108,7 @@ def typed_dict(name: str, fields: dict[str, Any], **config: Any) -> Any:
 
 
 def json_schema(adapter: TypeAdapter[Any], mode: str, *, by_alias: bool = True) -> dict[str, Any]:
-    schema = adapter.json_schema(mode=mode, by_alias=by_alias, schema_generator=_Schema)  # type: ignore[arg-type]
+    schema = adapter.json_schema(mode=mode, by_alias=by_alias, schema_generator=SchemaGenerator)  # type: ignore[arg-type]
     schema.pop("title", None)
     return cast("dict[str, Any]", portable(schema))
 
@@ -129,7 +129,25 @@ def arguments(parameters: Sequence[Parameter], label: str) -> CheckedArguments:
         msg = f"{label}: the type of a parameter has no JSON Schema.{hint} {error}"
         raise ImproperlyConfigured(msg) from error
     core = adapter.core_schema
-    return CheckedArguments(schema, core, SchemaValidator(fail_fast(core)).validate_python)
+    return CheckedArguments(schema, _validation(fail_fast(core)), partial(_validation, core))
+
+
+def _validation(core: Any) -> Callable[[Any], dict[str, Any]]:
+    try:
+        # Otherwise models and dataclasses validate with their own validators, whose lists report every error.
+        made = SchemaValidator(core, _use_prebuilt=False)
+    except TypeError:  # pydantic 2.12 has no such argument
+        made = SchemaValidator(core)
+    if not _is_strict(core):
+        return made.validate_python
+    # In strict mode, pydantic reads dates, sets and enums from JSON, but not from the values that JSON is parsed to.
+    return lambda values: made.validate_json(to_json(values))
+
+
+def _is_strict(core: Any) -> bool:
+    if type(core) is dict:
+        return core.get("strict") is True or any(_is_strict(part) for key, part in core.items() if key not in _VALUES)
+    return type(core) in {list, tuple} and any(map(_is_strict, core))
 
 
 _SCALARS = (bool, float, int, str)
@@ -253,8 +271,7 @@ class Arguments:
         self.names = tuple(parameter.name for parameter in parameters)
         checked = arguments(parameters, label)
         self.schema = {"type": "object", "properties": {}, **checked.schema}
-        self._core = checked.core
-        self._validate = checked.validate
+        self._validate, self._make_thorough = checked.validate, checked.make_thorough
         # Names missing in the schema are aliases.
         self._plain_types = defaultdict(
             frozenset, {name: _plain_types(part) for name, part in self.schema["properties"].items()}
@@ -293,10 +310,10 @@ class Arguments:
         first = part.of(values)
         details: list[Any] = []
         try:
-            SchemaValidator(self._core).validate_python(first)
+            self._make_thorough()(first)
         except ValidationError as found:
             # Errors of truncated values may come from the truncation.
-            details = [detail for detail in found.errors(include_url=False) if id(detail["input"]) not in part.cut]
+            details = [detail for detail in found.errors(include_url=False) if detail["input"] not in part.cut]
         if not details and error.error_count() <= MAX_VALUES:
             details = error.errors(include_url=False)
         if not details:
@@ -313,10 +330,10 @@ class Arguments:
 
 
 class _Truncated:
-    """The first ``MAX_VALUES`` values of arguments. ``cut`` holds truncated lists and objects by id."""
+    """The first ``MAX_VALUES`` values of arguments. ``cut`` holds truncated lists and objects."""
 
     def __init__(self) -> None:
-        self.cut: dict[int, Any] = {}  # holds the objects, so that ids are not reused
+        self.cut: list[Any] = []
         self._left = MAX_VALUES
 
     def of(self, value: Any) -> Any:
@@ -330,7 +347,7 @@ class _Truncated:
         else:
             made = {key: self.of(entry) for key, entry in islice(value.items(), length)}
         if length < len(value):
-            self.cut[id(made)] = made
+            self.cut.append(made)
         return made
 
 

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from django.conf import settings as django_settings
-from django.http import HttpRequest, QueryDict
+from django.http import HttpRequest
 
 from django_mcp.conf import settings
 from django_mcp.core.context import Context
 from django_mcp.core.principal import Principal
+from django_mcp.core.request import StandInRequest
 from django_mcp.core.resources import refresh_principal
 from django_mcp.core.server import MCPServer
 from django_mcp.models import Task
@@ -90,25 +90,7 @@ def restore(task: Task, server: MCPServer) -> Principal:
     return now
 
 
-def request_of(task: Task) -> HttpRequest:
+def request_of(task: Task) -> StandInRequest:
     kept = task.caller["request"]
-    request = _Request(kept["scheme"])
-    request.method = "POST"
-    request.path, request.path_info = kept["path"], kept.get("path_info", kept["path"])
-    request.META = {"REQUEST_METHOD": "POST", "SERVER_NAME": _host(), "SERVER_PORT": "80", **kept["meta"]}
-    request.GET = QueryDict(request.META.get("QUERY_STRING", ""))
-    return request
-
-
-class _Request(HttpRequest):
-    def __init__(self, scheme: str) -> None:
-        super().__init__()
-        self._kept_scheme = scheme
-
-    def _get_scheme(self) -> str:
-        return self._kept_scheme
-
-
-def _host() -> str:
-    allowed = [host for host in django_settings.ALLOWED_HOSTS if host and host[0] not in "*."]
-    return allowed[0] if allowed else "localhost"
+    path_info = kept.get("path_info", kept["path"])
+    return StandInRequest(kept["path"], kept["meta"], path_info=path_info, scheme=kept["scheme"])

@@ -16,15 +16,14 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from django.conf import settings as django_settings
 from django.db import Error as DatabaseError
-from django.http import HttpRequest
 
 from django_mcp.auth.protected_resource import path_of
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import shared_pool
 from django_mcp.core.failures import as_call_error
 from django_mcp.core.principal import Principal
+from django_mcp.core.request import StandInRequest
 from django_mcp.core.resources import checking_pool, refresh_principal
 from django_mcp.core.server import MCPServer
 from django_mcp.protocol import headers
@@ -407,11 +406,6 @@ async def _converse(server: MCPServer, principal: Principal, incoming: int, outg
         reading.result()
 
 
-def django_request(server: MCPServer) -> HttpRequest:
+def django_request(server: MCPServer) -> StandInRequest:
     """Return a Django request for site code, with the first allowed host."""
-    names = (host.lstrip(".") for host in django_settings.ALLOWED_HOSTS if "*" not in host)
-    request = HttpRequest()
-    request.method = "POST"
-    request.path = request.path_info = path_of(server)
-    request.META = {"REQUEST_METHOD": "POST", "SERVER_NAME": next(names, "localhost"), "SERVER_PORT": "80"}
-    return request
+    return StandInRequest(path_of(server), {})

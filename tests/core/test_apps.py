@@ -26,7 +26,7 @@ from django_mcp import Context, MCPServer, ToolError, tool, ui, view_tool
 from django_mcp.checks import check_apps
 from django_mcp.contrib.drf import drf_tools
 from django_mcp.contrib.ninja import ninja_tools
-from django_mcp.core.apps import _Addresses
+from django_mcp.core.apps import App, _Addresses
 from django_mcp.test import MCPClient
 from tests.settings import DJANGO_MCP, TEMPLATES
 
@@ -406,14 +406,109 @@ def test_the_view_of_a_tool_without_a_transaction_begins_none(server: MCPServer)
     assert [client.call(name).html for name in ("look", "change")] == ["False", "True"]
 
 
-def test_in_development_a_template_that_loads_from_elsewhere_is_told_what_to_declare(
+def undeclared(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [
+        record.getMessage().rpartition(": ")[2] for record in caplog.records if "hosts block" in record.getMessage()
+    ]
+
+
+def test_a_result_that_loads_from_elsewhere_is_told_once_what_to_declare(
     server: MCPServer, make_city: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    make_city("far.html")
-    with override_settings(DEBUG=True), caplog.at_level(logging.WARNING):
-        host(server, protocol_version="modern").call("city", name="Oslo")
-    assert "add 'https://images.example.com' to resource_domains" in caplog.text
-    assert "add 'https://maps.example.com' to frame_domains" in caplog.text
+    make_city(ui("ui://far", template="far.html", server=server))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            host(server, protocol_version="modern").call("city", name="Oslo")
+    assert sorted(undeclared(caplog)) == ["add it to frame_domains", "add it to resource_domains"]
+    assert "loads from https://images.example.com, which hosts block" in caplog.text
+    assert "loads from https://maps.example.com, which hosts block" in caplog.text
+
+
+def test_what_a_result_loads_later_from_the_origin_of_a_link_is_told_too(
+    server: MCPServer, make_city: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    PAGES["later.html"] = '<a href="https://far.example.com/">Oslo</a>{{ result.more|safe }}'
+
+    @tool(server=server, app="later.html", read_only=True)
+    def look(more: str) -> dict[str, str]:
+        """Look."""
+        return {"more": more}
+
+    with caplog.at_level(logging.WARNING):
+        host(server).call("look", more="")
+        assert undeclared(caplog) == []
+        host(server).call("look", more='<img src="https://far.example.com/a.png">')
+    assert undeclared(caplog) == ["add it to resource_domains"]
+
+
+def test_what_the_page_loads_itself_is_declared_and_not_told(
+    server: MCPServer, make_city: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    PAGES["fonts.html"] = (
+        '{% extends "django_mcp/app.html" %}{% block head %}<link rel="stylesheet" href="https://fonts.example.com/a.css">'
+        '{% endblock %}{% block content %}<a href="/more/">{{ result.name }}</a>{% endblock %}'
+    )
+    make_city("fonts.html")
+    with caplog.at_level(logging.WARNING):
+        assert "/more/" in host(server).call("city", name="Oslo").html
+    assert undeclared(caplog) == []
+
+
+@pytest.mark.parametrize(
+    ("html", "told"),
+    [
+        ('<img src="cover.png">', "cover.png"),
+        ("<img src=../cover.png>", "../cover.png"),
+        ('<a href="/more/">x</a><style>p { background: url(a.png) }</style>', "a.png"),
+        ('<img src="data:image/png;base64,AA"><svg><use href="#a"/></svg><a href="more">x</a>', None),
+    ],
+)
+@pytest.mark.parametrize("block", ["content", "scripts"])
+def test_an_address_that_is_relative_to_nothing_is_told_once(
+    server: MCPServer,
+    make_city: Callable[..., Any],
+    caplog: pytest.LogCaptureFixture,
+    block: str,
+    html: str,
+    told: str | None,
+) -> None:
+    PAGES["relative.html"] = '{% extends "django_mcp/app.html" %}{% block ' + block + " %}" + html + "{% endblock %}"
+    make_city(ui("ui://relative", template="relative.html", server=server))
+    with caplog.at_level(logging.WARNING):
+        page_of(host(server), "ui://relative")
+        for _ in range(2):
+            host(server).call("city", name="Oslo")
+    found = [each.args[1] for each in caplog.records if "relative to nothing" in each.msg]  # type: ignore[index, union-attr]
+    assert found == ([] if told is None else [told])
+
+
+def test_a_host_that_results_name_does_not_fill_the_memory(
+    server: MCPServer, make_city: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("django_mcp.core.apps.MAX_ORIGINS", 10)
+    PAGES["many.html"] = (
+        '{% for number in "0123456789abcd" %}<img src="https://{{ number }}{{ result.name }}.example.com">{% endfor %}'
+    )
+    make_city(ui("ui://many", template="many.html", server=server))
+    for name in ("Oslo", "Rome"):
+        host(server).call("city", name=name)
+    (app,) = (each for each in server.resources.values() if isinstance(each, App))
+    assert len(app._known_origins) == 10
+
+
+@pytest.mark.parametrize("media", ["/media/", "https://files.example.com/"])
+def test_media_of_results_may_be_loaded_wherever_static_files_are(
+    server: MCPServer, make_city: Callable[..., Any], caplog: pytest.LogCaptureFixture, media: str
+) -> None:
+    PAGES["cover.html"] = f'<img src="{media}cover.png">'
+    make_city("cover.html")
+    with override_settings(STATIC_URL="https://cdn.example.com/static/", MEDIA_URL=media):
+        csp = page_of(host(server), "ui://cover.html")["_meta"]["ui"]["csp"]
+        called = host(server).call("city", name="Oslo")
+    origin = "https://travel.example.com" if media == "/media/" else "https://files.example.com"
+    assert csp["resourceDomains"] == ["https://cdn.example.com", origin]
+    assert f'<img src="{origin}/' in called.html
+    assert undeclared(caplog) == []
 
 
 def test_a_view_too_large_to_send_is_left_out(server: MCPServer, caplog: pytest.LogCaptureFixture) -> None:

@@ -51,6 +51,7 @@ CONTRIB = {
     "django_mcp.core.request",
     "django_mcp.core.signatures",
     "django_mcp.model_resources.form_schema",
+    "django_mcp.model_resources.form_sources",
     "django_mcp.model_resources.schema",
 }
 """All that ``contrib/`` may import beside the public names: it shows what a site's own package could do."""
@@ -79,7 +80,11 @@ THIRD_PARTY: dict[str, set[str]] = {
 """Which folders import a package that is not Django, the standard library or pydantic."""
 
 EVERYWHERE = {"django", "pydantic", "pydantic_core", "typing_extensions", "django_mcp", *sys.stdlib_module_names}
-EXCEPTIONS = {("core/failures.py", "django.http.Http404")}
+EXCEPTIONS = {
+    ("core/failures.py", "django.http.Http404"),
+    ("core/request.py", "django.http.HttpRequest"),
+    ("core/request.py", "django.http.QueryDict"),
+}
 NUMBERS = {name: number for number, names in LAYERS.items() for name in names}
 
 
@@ -135,6 +140,15 @@ def test_contrib_imports_public_names_and_little_else() -> None:
         and not is_under(name, CONTRIB)
     ]
     assert wrong == []
+
+
+def test_contrib_could_have_a_source_of_tools_of_its_own() -> None:
+    """The wizard of this test is what ``contrib/formtools.py`` would be."""
+    tree = ast.parse((ROOT.parent / "tests/integrations/forms/test_sources.py").read_text())
+    froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    ours = {str(node.module) for node in froms if is_under(str(node.module), {"django_mcp"})}
+    assert "django_mcp.model_resources.form_sources" in ours
+    assert [name for name in ours if name != "django_mcp" and not is_under(name, CONTRIB)] == []
 
 
 def test_other_packages_are_imported_where_the_table_says() -> None:

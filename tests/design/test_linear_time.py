@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from django_mcp.core.apps import _ORIGIN_IN_PLACE
 from django_mcp.core.redaction import MAX_SECRETS, redact, redact_uri, redacted, secrets_in, without
 from django_mcp.core.tool_search import misplaced_arguments, words
 from django_mcp.oauth.authorize import AuthorizationRequest, with_issuer
@@ -102,6 +103,7 @@ MANY = 200_000
 JSON_TEXT = "[" + "0," * (MANY // 2) + "0]"
 
 HEAVY: dict[str, Callable[[], Any]] = {
+    "a result that an app shows": lambda: _ORIGIN_IN_PLACE.findall("src=https://a" * MANY),
     "a URI of separators": lambda: redact_uri("x:" + "%26" * 20_000),
     "a URI of parameters": lambda: redact_uri("x:?" + "&".join(f"a{number}=b" for number in range(20_000))),
     "a text of addresses": lambda: redact("a://b:" * 10_000),

@@ -509,3 +509,27 @@ def test_many_problems_and_long_words_are_cut() -> None:
     many = {"type": "object", "properties": {f"p{n}": {"type": "integer"} for n in range(50)}}
     many["required"] = list(many["properties"])
     assert len(problems_of(many, {})) == 20
+
+
+def test_a_default_that_would_be_refused_is_not_accepted(subtests: pytest.Subtests) -> None:
+    for field, problem in [
+        ({"type": "integer", "minimum": 3, "default": 1}, "greater than or equal to 3"),
+        ({"type": "string", "maxLength": 2, "default": "abc"}, "at most 2 characters"),
+        ({"type": "string", "format": "date", "default": "soon"}, "a date, such as 1999-12-31"),
+        (
+            {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "maxItems": 1, "default": ["a", "b"]},
+            "at most 1 item",
+        ),
+    ]:
+        with (
+            subtests.test(field=field),
+            pytest.raises(ImproperlyConfigured, match=f"'value' has a default that is not a valid answer.*{problem}"),
+        ):
+            FormSchema({"type": "object", "properties": {"value": field}})
+
+
+def test_a_default_of_a_model_that_would_be_refused_is_not_filled_in() -> None:
+    given = asking(Annotated[str, Field(min_length=2)], "")
+    assert properties_of(given) == {"value": {"type": "string", "minLength": 2}}
+    assert FormSchema(given).validate({}).value == ""
+    assert properties_of(asking(Annotated[int, Field(ge=1)], 0)) == {"value": {"type": "integer", "minimum": 1}}

@@ -4,13 +4,15 @@ import datetime
 import ipaddress
 import json
 import pathlib
+import uuid
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import pytest
-from pydantic import AwareDatetime, BaseModel
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from tests.primitives.makers import make_tool
+from django_mcp.primitives.schema import ArgumentError
+from tests.primitives.makers import make_tool, taking
 
 
 class Pair(NamedTuple):
@@ -89,8 +91,6 @@ def test_formats_that_validators_do_not_know_are_left_out(subtests: pytest.Subte
 
 
 def test_a_number_is_no_time_although_the_schema_of_times_has_no_format() -> None:
-    from django_mcp.primitives.schema import ArgumentError
-
     def run(at: datetime.time) -> None: ...
 
     made = make_tool(run)
@@ -98,3 +98,41 @@ def test_a_number_is_no_time_although_the_schema_of_times_has_no_format() -> Non
     for wrong in (930, "930"):
         with pytest.raises(ArgumentError, match="must be a time"):
             made.arguments.validate({"at": wrong})
+
+
+class Stay(BaseModel):
+    model_config = ConfigDict(strict=True)
+    day: datetime.date
+    rooms: set[int] = set()
+    key: uuid.UUID | None = None
+
+
+class Trip(BaseModel):
+    stays: list[Stay]
+
+
+def test_a_strict_model_takes_what_json_has_for_dates_and_sets(subtests: pytest.Subtests) -> None:
+    """In strict mode, pydantic takes no text for a date, unless it reads the text from JSON."""
+    given: dict[str, Any] = {"day": "2026-05-01", "rooms": [1, 2], "key": "123e4567-e89b-12d3-a456-426614174000"}
+    stay = Stay(day=datetime.date(2026, 5, 1), rooms={1, 2}, key=uuid.UUID(given["key"]))
+    for annotation, value, read in [
+        (Stay, given, stay),
+        (Stay | None, given, stay),
+        (Trip, {"stays": [given]}, Trip(stays=[stay])),
+        (Annotated[datetime.date, Field(strict=True)], "2026-05-01", stay.day),
+    ]:
+        with subtests.test(annotation=annotation):
+            assert taking(annotation).arguments.validate({"value": value}) == {"value": read}
+
+
+def test_what_is_wrong_in_a_strict_model_is_told_as_elsewhere() -> None:
+    stays = taking(list[Stay]).arguments
+    for value, problem in [
+        ([{"day": "soon"}], "Argument 'value[0].day' must be a date like 1999-12-31 (year-month-day), not 'soon'."),
+        ([{"day": 20260501}], "Argument 'value[0].day' must be a date like 1999-12-31 (year-month-day), not 20260501."),
+        ([{"day": "2026-05-01", "rooms": ["x"]}], "Argument 'value[0].rooms[0]' must be an integer, not 'x'."),
+        ([{"day": "2026-05-01"}] * 2000 + [{"dai": 1}], "Missing argument 'value[2000].day'."),
+    ]:
+        with pytest.raises(ArgumentError) as caught:
+            stays.validate({"value": value})
+        assert caught.value.problems[0].startswith(problem)

@@ -19,7 +19,7 @@ def check_addresses(app_configs: Sequence[Any] | None, **options: Any) -> list[C
         Error(
             _("The tool %(tool)r on %(server)r cannot reach its view. %(missing)s")
             % {"tool": tool.name, "server": server, "missing": missing_url_message(endpoint.operation, known)},
-            hint=_way_out(endpoint.operation),
+            hint=_remedy(endpoint.operation),
             id="django_mcp.E028",
         )
         for server in every_server()
@@ -53,7 +53,7 @@ def check_arguments(app_configs: Sequence[Any] | None, **options: Any) -> list[C
     ]
 
 
-def _way_out(operation: Operation) -> str:
+def _remedy(operation: Operation) -> str:
     general = _("Add the view to the URLconf, or set version=… or mounted=False.")
     if not (routed := relatives(operation)):
         return general

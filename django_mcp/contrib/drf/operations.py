@@ -85,7 +85,7 @@ class Operation:
 
     @property
     def is_own_handler(self) -> bool:
-        return str(next(self._written()).__module__).startswith("rest_framework.")
+        return str(next(self._undecorated_handlers()).__module__).startswith("rest_framework.")
 
     @property
     def gets_object(self) -> bool:
@@ -93,7 +93,7 @@ class Operation:
 
         Others may find rows that ``get_object`` does not, such as those in the trash.
         """
-        for written in self._written():
+        for written in self._undecorated_handlers():
             names = getattr(getattr(written, "__code__", None), "co_names", ())
             if written.__module__.startswith("rest_framework.") or "get_object" in names:
                 return hasattr(self.view, "get_object")
@@ -101,7 +101,7 @@ class Operation:
                 return False
         return False
 
-    def _written(self) -> Iterator[Any]:
+    def _undecorated_handlers(self) -> Iterator[Any]:
         """Yield the undecorated handlers of the view's classes, the nearest first.
 
         For a generic view those of the action, such as ``update``, which REST framework's ``put`` only calls.
@@ -160,21 +160,21 @@ def operations(source: Any) -> Iterator[Operation]:
     """
     if isinstance(source, BaseRouter):
         for prefix, viewset, basename in source.registry:
-            yield from _of_viewset(viewset, source, prefix, basename)
+            yield from _viewset_operations(viewset, source, prefix, basename)
     elif inspect.isclass(source) and issubclass(source, ViewSetMixin):
-        yield from _of_viewset(source, SimpleRouter(), "", None)
+        yield from _viewset_operations(source, SimpleRouter(), "", None)
     elif inspect.isclass(source) and issubclass(source, APIView):
-        yield from _of_view(source, {}, None)
+        yield from _view_operations(source, {}, None)
     elif getattr(source, "actions", None):
         yield from _mapped(source.cls, source.actions, source.initkwargs, source.initkwargs.get("detail"), (), source)
     elif hasattr(source, "cls"):
-        yield from _of_view(source.cls, source.initkwargs, source)
+        yield from _view_operations(source.cls, source.initkwargs, source)
     else:
         msg = f"drf_tools({source!r}): expected a router, a viewset or a view of Django REST framework."
         raise ImproperlyConfigured(msg)
 
 
-def _of_viewset(viewset: Any, router: Any, prefix: str, basename: str | None) -> Iterator[Operation]:
+def _viewset_operations(viewset: Any, router: Any, prefix: str, basename: str | None) -> Iterator[Operation]:
     for route in router.get_routes(viewset):
         mapping = router.get_method_map(viewset, route.mapping)
         named = {} if basename is None else {"basename": basename}
@@ -200,7 +200,7 @@ def _mapped(
             )
 
 
-def _of_view(view: type[APIView], initkwargs: Mapping[str, Any], callback: Any) -> Iterator[Operation]:
+def _view_operations(view: type[APIView], initkwargs: Mapping[str, Any], callback: Any) -> Iterator[Operation]:
     for method in METHODS:
         if hasattr(view, method) and method in view.http_method_names:
             action = next((name for name in _ACTIONS.get(method, ()) if hasattr(view, name)), method)
@@ -261,17 +261,19 @@ def relatives(operation: Operation) -> list[str]:
     """Return the sorted names of subclasses and base classes of the view that the URLconf has for the operation."""
     return sorted(
         f"{view.__module__}.{view.__qualname__}"
-        for view, known in _by_view(get_resolver(get_urlconf())).items()
+        for view, known in _addresses_by_view(get_resolver(get_urlconf())).items()
         if view is not operation.view
         and (issubclass(view, operation.view) or issubclass(operation.view, view))
-        and any(_leads_to(address.callback, operation) and _is_named(address.variables) for address in known)
+        and any(_serves(address.callback, operation) and _has_named_variables(address.variables) for address in known)
     )
 
 
 def addresses(operation: Operation, version: str | None) -> list[Address]:
     """Return the URLconf entries of an operation in order, limited to one version if they differ by namespace."""
-    every = _by_view(get_resolver(get_urlconf())).get(operation.view, ())
-    known = [address for address in every if _leads_to(address.callback, operation) and _is_named(address.variables)]
+    every = _addresses_by_view(get_resolver(get_urlconf())).get(operation.view, ())
+    known = [
+        address for address in every if _serves(address.callback, operation) and _has_named_variables(address.variables)
+    ]
     if operation.callback is not None:
         # One class may be at several URLs, with other permissions at each.
         known = [address for address in known if address.callback is operation.callback] or [
@@ -283,17 +285,17 @@ def addresses(operation: Operation, version: str | None) -> list[Address]:
     return [address for address in known if version in address.namespaces]
 
 
-def _is_named(variables: Mapping[str, Any]) -> bool:
+def _has_named_variables(variables: Mapping[str, Any]) -> bool:
     return "format" not in variables and not any(map(views.is_unnamed, variables))
 
 
-def _leads_to(callback: Any, operation: Operation) -> bool:
+def _serves(callback: Any, operation: Operation) -> bool:
     actions = getattr(callback, "actions", None) or {}
     return operation.mapping is None or actions.get(operation.method.lower()) == operation.handler
 
 
 @lru_cache(maxsize=8)
-def _by_view(resolver: URLResolver) -> Mapping[type, Sequence[Address]]:
+def _addresses_by_view(resolver: URLResolver) -> Mapping[type, Sequence[Address]]:
     found: defaultdict[type, list[Address]] = defaultdict(list)
     for address in views.addresses(resolver):
         if address.lookup is not None and hasattr(address.callback, "cls"):

@@ -167,13 +167,13 @@ def error_from_response(response: Any, arguments: APIArguments, given: Mapping[s
         body = _body(response)
     finally:
         close_response(response)
-    lines = abridged(list(dict.fromkeys(_lines(body, (), arguments, given))))
+    lines = abridged(list(dict.fromkeys(_error_lines(body, (), arguments, given))))
     return ToolError(
-        "\n".join([*lines, *_advice(response, lines, user)]) or f"Request failed: {response.reason_phrase}."
+        "\n".join([*lines, *_permission_advice(response, lines, user)]) or f"Request failed: {response.reason_phrase}."
     )
 
 
-def _advice(response: Any, lines: Sequence[str], user: Any) -> Iterator[str]:
+def _permission_advice(response: Any, lines: Sequence[str], user: Any) -> Iterator[str]:
     if response.status_code in (HTTP_401_UNAUTHORIZED, HTTP_403_FORBIDDEN) and (
         user is None or not user.is_authenticated
     ):
@@ -189,28 +189,28 @@ def _body(response: Any) -> Any:
     return error_text(response, response.content)
 
 
-def _lines(body: Any, place: tuple[Any, ...], arguments: APIArguments, given: Mapping[str, Any]) -> Iterator[str]:
+def _error_lines(body: Any, place: tuple[Any, ...], arguments: APIArguments, given: Mapping[str, Any]) -> Iterator[str]:
     match body:
         case dict():
             for key, inner in body.items():
                 is_number = str(key).isdecimal() and len(str(key)) < 10 and (place or arguments.whole is not None)  # noqa: PLR2004
                 step = int(key) if is_number else key
                 at = place if _is_general(key, inner, place, arguments, given) else (*place, step)
-                yield from _lines(inner, at, arguments, given)
+                yield from _error_lines(inner, at, arguments, given)
         case list() if any(isinstance(entry, dict | list) for entry in body):
             for number, inner in enumerate(body):
-                item = None if place else _item(inner, arguments, given)
+                item = None if place else _item_index(inner, arguments, given)
                 if item is None:
-                    yield from _lines(inner, (*place, number), arguments, given)
+                    yield from _error_lines(inner, (*place, number), arguments, given)
                 else:
-                    yield from _lines(inner["errors"], (item,), arguments, given)
+                    yield from _error_lines(inner["errors"], (item,), arguments, given)
         case list():
             if body:
-                yield _sentence(" ".join(map(str, body)), place, arguments, given)
+                yield _error_sentence(" ".join(map(str, body)), place, arguments, given)
         case None | "":
             return
         case _:
-            yield _sentence(str(body), place, arguments, given)
+            yield _error_sentence(str(body), place, arguments, given)
 
 
 def _is_general(
@@ -222,19 +222,19 @@ def _is_general(
         return True
     if place or key not in _ENVELOPES:
         return False
-    if _items(arguments, given) is not None:
+    if _list_items(arguments, given) is not None:
         return isinstance(inner, dict | list)
     return isinstance(inner, dict) and arguments.argument((key,)) is None
 
 
-def _items(arguments: APIArguments, given: Mapping[str, Any]) -> list[Any] | None:
+def _list_items(arguments: APIArguments, given: Mapping[str, Any]) -> list[Any] | None:
     items = None if arguments.whole is None else given.get(arguments.whole)
     return items if isinstance(items, list) else None
 
 
-def _item(entry: Any, arguments: APIArguments, given: Mapping[str, Any]) -> int | None:
+def _item_index(entry: Any, arguments: APIArguments, given: Mapping[str, Any]) -> int | None:
     """Return the index of the item that errors belong to, from its index or its identifying values."""
-    items = _items(arguments, given)
+    items = _list_items(arguments, given)
     if items is None or not isinstance(entry, dict) or not isinstance(entry.get("errors"), dict):
         return None
     if isinstance(entry.get("index"), int):
@@ -244,7 +244,7 @@ def _item(entry: Any, arguments: APIArguments, given: Mapping[str, Any]) -> int 
     return next(found, None) if named else None
 
 
-def _sentence(words: str, place: tuple[Any, ...], arguments: APIArguments, given: Mapping[str, Any]) -> str:
+def _error_sentence(words: str, place: tuple[Any, ...], arguments: APIArguments, given: Mapping[str, Any]) -> str:
     words = shortened(words, 1000)
     if not place:
         return words
@@ -332,7 +332,7 @@ class Endpoint:
         if ctx.grant is not None:
             for name, found in self.rows(ctx, keywords).items():
                 require_same(ctx, name, found)
-        request, view, args, variables = self._asked(ctx, arguments.request_data(given))
+        request, view, args, variables = self._prepare_request(ctx, arguments.request_data(given))
         response: Any = run_view(view, request, args, variables)
         if is_client_error(response.status_code):
             raise error_from_response(response, arguments, given, ctx.user)
@@ -353,25 +353,25 @@ class Endpoint:
         if name is None and not self.described.addresses_rows:
             return {}
         try:
-            return rolled_back(partial(self._found, ctx, sent, name))
+            return rolled_back(partial(self._find_rows, ctx, sent, name))
         except (ToolError, ArgumentError):
             raise
         except Exception:  # noqa: BLE001 - the view may depend on its decorators, or cannot look up rows
-            return {} if name is None else {name: rolled_back(partial(self._of_model, sent.path[variable]))}
+            return {} if name is None else {name: rolled_back(partial(self._all_keys, sent.path[variable]))}
 
-    def _found(self, ctx: Context, sent: RequestData, name: str | None) -> dict[str, Any]:
+    def _find_rows(self, ctx: Context, sent: RequestData, name: str | None) -> dict[str, Any]:
         found: dict[str, Any] = {}
 
         def look(view: Any) -> None:
             if name is not None and not hasattr(view, "get_object"):
-                found[name] = self._of_model(sent.path[self.operation.lookup or ""])
+                found[name] = self._all_keys(sent.path[self.operation.lookup or ""])
             elif name is not None:
                 with suppress(APIException, Http404, PermissionDenied, ObjectDoesNotExist):
                     row = view.get_object()
                     found[name] = row if isinstance(row, Model) and row.pk is not None else None
             found.update(self.described.rows_in(view, sent))
 
-        self._look(ctx, sent, look)
+        self._run_with_view(ctx, sent, look)
         return found
 
     def preview(self, ctx: Context, keywords: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -386,18 +386,18 @@ class Endpoint:
 
         def look(view: Any) -> None:
             row = view.get_object() if self.operation.lookup is not None and self.operation.gets_object else None
-            shown.update(self._shown(view, row) or {})
+            shown.update(self._preview_of_view(view, row) or {})
 
-        response = rolled_back(partial(self._look, ctx, arguments.request_data(given), look))
+        response = rolled_back(partial(self._run_with_view, ctx, arguments.request_data(given), look))
         if is_client_error(response.status_code):
             raise error_from_response(response, arguments, given, ctx.user)
         return shown or None
 
-    def _shown(self, view: Any, row: Any) -> dict[str, Any] | None:
+    def _preview_of_view(self, view: Any, row: Any) -> dict[str, Any] | None:
         verb = VERBS.get(self.operation.action)
         if verb is None:
             return None
-        before = _represented(view, row)
+        before = _represent_row(view, row)
         if verb == "delete":
             fields = {name: (name, value) for name, value in before.items()}
         elif not self.operation.is_own_handler:
@@ -418,15 +418,15 @@ class Endpoint:
         changes = [(field, label, sides) for field, (label, sides) in fields.items()]
         return row_preview(verb, f"{name}{named}", changes)
 
-    def _look(self, ctx: Context, sent: RequestData, look: Callable[[Any], None]) -> Any:
+    def _run_with_view(self, ctx: Context, sent: RequestData, look: Callable[[Any], None]) -> Any:
         """Return the view's response to a request whose handler is *look*.
 
         Raises:
             ToolError: middleware redirects the caller to the login page.
         """
-        request, view, args, variables = self._asked(ctx, sent)
+        request, view, args, variables = self._prepare_request(ctx, sent)
         mapping = [dict(view.actions)] if getattr(view, "actions", None) else []
-        looking = self._looking.as_view(*mapping, **{**view.initkwargs, "mcp_look": look})
+        looking = self._inspected_view.as_view(*mapping, **{**view.initkwargs, "mcp_look": look})
         if request.method not in SAFE:  # a decorator may keep the answer of those, as cache_page does
             looking = replace_decorated(view, partial(replace_class_view, self.operation.view, looking)) or looking
         response = run_view(view, request, args, variables, instead=looking)
@@ -435,7 +435,7 @@ class Endpoint:
         return response
 
     @cached_property
-    def _looking(self) -> Any:
+    def _inspected_view(self) -> Any:
         def handle(view: Any, request: Any, *args: Any, **kwargs: Any) -> Response:  # noqa: ARG001
             view.mcp_look(view)
             return Response()
@@ -445,7 +445,7 @@ class Endpoint:
         own = {"__module__": view.__module__, "mcp_look": None, "check_throttles": lambda _view, _request: None}
         return type(view.__name__, (view,), {**own, self.operation.handler: handle})
 
-    def _of_model(self, value: Any) -> Any:
+    def _all_keys(self, value: Any) -> Any:
         """Return the keys of all rows that an argument may refer to; None if unknown."""
         model = self.described.model
         if model is None:
@@ -457,8 +457,8 @@ class Endpoint:
         except (FieldError, ValueError, TypeError, ValidationError, DataError):
             return None
 
-    def _asked(self, ctx: Context, sent: RequestData) -> tuple[Any, Any, Any, Mapping[str, Any]]:
-        path, view, args, variables, match = self._place(sent)
+    def _prepare_request(self, ctx: Context, sent: RequestData) -> tuple[Any, Any, Any, Mapping[str, Any]]:
+        path, view, args, variables, match = self._resolve_address(sent)
         call, body = self._call(path, sent), sent.body
         if self._reads_data and isinstance(body, dict | list):
             body = self.described.with_files(body)
@@ -475,7 +475,7 @@ class Endpoint:
         request._force_auth_user, request._force_auth_token = caller, None  # noqa: SLF001
         return request, view, args, variables
 
-    def _place(self, sent: RequestData) -> tuple[str, Any, Any, Mapping[str, Any], Any]:
+    def _resolve_address(self, sent: RequestData) -> tuple[str, Any, Any, Mapping[str, Any], Any]:
         values = dict(sent.path)
         if (variable := self.operation.version_variable) and self.version is not None:
             values[variable] = self.version
@@ -546,7 +546,7 @@ VERBS = {"create": "create", "update": "update", "partial_update": "update", "de
 """The verbs that approvers read for standard actions."""
 
 
-def _represented(view: Any, row: Any) -> Mapping[str, Mapping[str, Any]]:
+def _represent_row(view: Any, row: Any) -> Mapping[str, Mapping[str, Any]]:
     """Return the sides of a preview for a row as the view's own ``retrieve`` shows it, {} if that is unknown."""
     if row is None:
         return {}

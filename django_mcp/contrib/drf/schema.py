@@ -156,7 +156,7 @@ def is_read_by_the_site(field: Field) -> bool:
     return outer is not None and not (isinstance(outer, ListSerializer) and outer.parent is None)
 
 
-def _returned(call: Any) -> Schema | None:
+def _return_schema(call: Any) -> Schema | None:
     try:
         annotation = typing.get_type_hints(inspect.unwrap(call), include_extras=True).get("return", NOTHING)
     except (NameError, TypeError):  # resolvable by type checkers only
@@ -171,7 +171,7 @@ _MOMENTS: tuple[tuple[type[Field], str, str, Any], ...] = (
 )
 
 
-def _taken(field: Any) -> Schema | None:  # noqa: PLR0911 - one line for each kind
+def _input_schema(field: Any) -> Schema | None:  # noqa: PLR0911 - one line for each kind
     """Return the input schema of a field; None leaves it to drf-spectacular."""
     if is_upload(field):
         return {"type": "string", "format": "binary"}
@@ -210,11 +210,11 @@ def _kind_of_choices(field: Any) -> Schema:
     return {"type": kind} if isinstance(kind, str) else {}
 
 
-def _shown(field: Any) -> Schema | None:  # noqa: PLR0911 - one line for each kind
+def _output_schema(field: Any) -> Schema | None:  # noqa: PLR0911 - one line for each kind
     """Return the output schema of a field, likewise."""
     method = type(field).to_representation
     if not is_serializer(field) and _is_sites(method):
-        return _returned(method) or {}
+        return _return_schema(method) or {}
     if isinstance(field, serializers.MultipleChoiceField):
         return {"type": "array", "items": _kind_of_choices(field)}
     if isinstance(field, serializers.ChoiceField):
@@ -313,7 +313,7 @@ class _ForTools:
             if custom_type(field) is not None:
                 found = schema_of(field) if is_request else output_schema_of(field)
             elif not OpenApiSerializerFieldExtension.get_match(field):
-                found = _taken(field) if is_request else _shown(field)
+                found = _input_schema(field) if is_request else _output_schema(field)
         if found is None:
             found = own._map_serializer_field(field, direction, bypass_extensions)  # noqa: SLF001 - theirs
         else:
@@ -329,7 +329,7 @@ class _ForTools:
             most = getattr(field, "max_length", None)
             found |= {key: value for key, value in {"minItems": least, "maxItems": most}.items() if value}
         if isinstance(field, RelatedField):
-            found = _with_meta({"description": _words_of_relation(field)}, found)
+            found = _with_meta({"description": _relation_description(field)}, found)
         return _untyped(field, Document(self.components).schema(found)) if is_read_by_the_site(field) else found
 
     @property
@@ -362,7 +362,7 @@ class _ForTools:
 
     def _map_response_type_hint(self, method: Any) -> Schema:
         if get_override(method, "field") is None:
-            return _returned(method) or {}
+            return _return_schema(method) or {}
         return super()._map_response_type_hint(method)  # type: ignore[misc, no-any-return]
 
 
@@ -372,7 +372,7 @@ def _with_meta(schema: Schema, meta: Schema) -> Schema:
     return {**found, "description": words} if words else found
 
 
-def _words_of_relation(field: Any) -> str | None:
+def _relation_description(field: Any) -> str | None:
     model = _model_of_relation(field)
     slug = getattr(field, "slug_field", "").replace("_", " ")
     kinds = {PrimaryKeyRelatedField: "Key", SlugRelatedField: f"The {slug}", HyperlinkedRelatedField: "URL"}
@@ -392,7 +392,7 @@ def _model_of_relation(field: Any) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _kind(noted: Any) -> Any:
+def _schema_class(noted: Any) -> Any:
     """Return a schema class that applies the annotations of *noted*, then ``_ForTools``, then its base class."""
     behind = next(base for base in noted.__mro__ if base.__module__ != "drf_spectacular.utils")
     if not issubclass(behind, AutoSchema | OtherSchema):
@@ -415,7 +415,7 @@ def inspector(
     )
     noted = noted if inspect.isclass(noted) else type(noted)
     noted = api_settings.DEFAULT_SCHEMA_CLASS if noted is DefaultSchema else noted
-    made: Any = _kind(noted)()
+    made: Any = _schema_class(noted)()
     made.view, made.method, made.path, made.path_regex, made.path_prefix = view, operation.method, "/", "/", ""
     made.operation, made.given_request, made.given_response = operation, request, response
     made.needs_response = needs_response
@@ -474,25 +474,25 @@ def model_of(schema: Any) -> Any:
 
 def request_of(schema: Any) -> Any:
     # None if there is no body.
-    return _made(_request_note(schema), schema)
+    return _instantiate(_request_note(schema), schema)
 
 
 def response_of(schema: Any) -> Any:
     """Return the declaration of a success response; ``NOTHING`` if there is none."""
-    return _made(_response_note(schema), schema)
+    return _instantiate(_response_note(schema), schema)
 
 
 def _request_note(schema: Any) -> Any:
     given = schema.given_request  # before the view's annotations
-    return _of_media_types(schema.get_request_serializer() if given is NOTHING else given)
+    return _without_media_types(schema.get_request_serializer() if given is NOTHING else given)
 
 
 def _response_note(schema: Any) -> Any:
     given = schema.given_response
-    return _of_statuses(schema.get_response_serializers() if given is NOTHING else given)
+    return _without_statuses(schema.get_response_serializers() if given is NOTHING else given)
 
 
-def _made(note: Any, schema: Any) -> Any:
+def _instantiate(note: Any, schema: Any) -> Any:
     if not inspect.isclass(note) or not issubclass(note, Field):
         return note
     if not issubclass(note, BaseSerializer):
@@ -502,7 +502,7 @@ def _made(note: Any, schema: Any) -> Any:
     return made(context=context, **({"partial": True} if schema.operation.method == "PATCH" else {}))
 
 
-def _afresh(schema: Any) -> Any:
+def _copy_schema(schema: Any) -> Any:
     # Threads may describe a view concurrently.
     made = copy.copy(schema)
     made.registry = ComponentRegistry()
@@ -513,20 +513,20 @@ def instance_of(note: Any) -> Any:
     return force_instance(note)  # type: ignore[no-untyped-call]
 
 
-def _of_media_types(note: Any) -> Any:
+def _without_media_types(note: Any) -> Any:
     if isinstance(note, OpenApiRequest):
         return note.request
     if isinstance(note, Mapping) and any("/" in str(key) for key in note):
-        return _of_media_types(note.get("application/json", next(iter(note.values()))))
+        return _without_media_types(note.get("application/json", next(iter(note.values()))))
     return note
 
 
-def _of_statuses(note: Any) -> Any:
+def _without_statuses(note: Any) -> Any:
     if isinstance(note, OpenApiResponse):
         return note.response
     if isinstance(note, Mapping) and note and all(_status(key) is not None for key in note):
         successes = [key for key in note if str(_status(key)).startswith("2")]
-        return _of_statuses(note[min(successes, key=lambda key: str(_status(key)))]) if successes else NOTHING
+        return _without_statuses(note[min(successes, key=lambda key: str(_status(key)))]) if successes else NOTHING
     return note
 
 
@@ -542,7 +542,7 @@ def note_schema(schema: Any, note: Any, direction: str) -> tuple[Schema, Documen
         note: a serializer or field, a Python type, ``OpenApiTypes``, or a schema.
         direction: ``"request"`` or ``"response"``.
     """
-    schema, note = _afresh(schema), instance_of(note)
+    schema, note = _copy_schema(schema), instance_of(note)
     with GENERATOR_STATS.silence():
         if isinstance(note, dict):
             found = note
@@ -667,20 +667,22 @@ def query_locations(
     Raises:
         ImproperlyConfigured: a filter does not exist.
     """
-    schema = _afresh(schema)
+    schema = _copy_schema(schema)
     too_many: list[str] = []
     with GENERATOR_STATS.silence():
         found = {parameter["name"]: parameter for parameter in schema._get_parameters()}  # noqa: SLF001
         for backend in schema.get_filter_backends():
-            for name, is_one_of_many in _left_out(schema, backend, model, filters):
+            for name, is_one_of_many in _excluded_filters(schema, backend, model, filters):
                 found.pop(name, None)
                 too_many += [name] * is_one_of_many
-            for name, words in _better_words(backend(), schema.view, model):
+            for name, words in _filter_descriptions(backend(), schema.view, model):
                 found[name] = {**found[name], "description": words}
     return list(parameter_locations(list(found.values()), Document(schema.components), {"query"})), too_many
 
 
-def _left_out(schema: Any, backend: Any, model: Any, filters: Collection[str] | None) -> Iterator[tuple[str, bool]]:
+def _excluded_filters(
+    schema: Any, backend: Any, model: Any, filters: Collection[str] | None
+) -> Iterator[tuple[str, bool]]:
     """Yield the filters to leave out; True for those that would do if there were fewer."""
     extension: Any = OpenApiFilterExtension.get_match(backend())
     if extension is None or not hasattr(backend, "get_filterset_class"):
@@ -703,7 +705,7 @@ def _left_out(schema: Any, backend: Any, model: Any, filters: Collection[str] | 
                 yield name, False
 
 
-def _better_words(backend: Any, view: Any, model: Any) -> Iterator[tuple[str, str]]:
+def _filter_descriptions(backend: Any, view: Any, model: Any) -> Iterator[tuple[str, str]]:
     if isinstance(backend, SearchFilter) and (fields := backend.get_search_fields(view, view.request)):
         words = ", ".join(str(field).lstrip("^=@$").replace("__", " ").replace("_", " ") for field in fields)
         yield backend.search_param, f"Search terms, matched against: {words}."

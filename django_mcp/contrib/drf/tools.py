@@ -99,7 +99,7 @@ def tool_name(operation: Operation, names: ModelNames, schema: Any) -> str:
 
 def default_tool_name(operation: Operation, names: ModelNames) -> str:
     if operation.action in NAMES:
-        own = _another(operation, names)
+        own = _other_list_name(operation, names)
         return NAMES[operation.action].format(name=own or names.name, plural=own or names.plural)
     if operation.action in METHODS:
         own = _snake(operation.view.__name__)
@@ -110,7 +110,7 @@ def default_tool_name(operation: Operation, names: ModelNames) -> str:
     return operation.action if names.name in operation.action else f"{operation.action}_{about}"
 
 
-def _another(operation: Operation, names: ModelNames) -> str:
+def _other_list_name(operation: Operation, names: ModelNames) -> str:
     """Return the name of a list that is called after something else than its rows, such as ``trash``; else "".
 
     Beside another view of the same model it would pass for the list of all rows.
@@ -126,11 +126,11 @@ def description(operation: Operation, view: Any, names: ModelNames, schema: Any)
     if words := schema.get_description():
         return force_str(words)
     sections = _sections(own_docstring(operation.view) if _is_sites(operation.view) else "")
-    if words := _words_of_handler(operation) or sections.get(operation.handler) or sections.get(operation.action):
+    if words := _handler_description(operation) or sections.get(operation.handler) or sections.get(operation.action):
         return words
     title = force_str(schema.get_summary() or getattr(view, "name", None) or "")
     first = names.format_sentence(SENTENCES[operation.action]) if operation.action in SENTENCES else title
-    if operation.action in SENTENCES and (own := _another(operation, names)):
+    if operation.action in SENTENCES and (own := _other_list_name(operation, names)):
         first = f"{first.removesuffix('.')} ({own.replace('_', ' ')})."
     if operation.action not in {*SENTENCES, *METHODS}:
         first = title or f"{default_tool_name(operation, names).replace('_', ' ').capitalize()}."
@@ -139,7 +139,7 @@ def description(operation: Operation, view: Any, names: ModelNames, schema: Any)
     return "\n\n".join(filter(None, [first, sections.get("", "")]))
 
 
-def _words_of_handler(operation: Operation) -> str:
+def _handler_description(operation: Operation) -> str:
     # Docstrings of mixins describe mixins.
     owner = next((base for base in operation.view.__mro__ if operation.handler in vars(base)), operation.view)
     is_own = owner is operation.view or (operation.is_extra and not _is_installed(owner))
@@ -209,7 +209,7 @@ MAX_NAMED = 30
 """Maximum number of columns to name, by which the API filters and a tool does not."""
 
 
-def _words_of_filters(names: Iterable[str]) -> str:
+def _filters_note(names: Iterable[str]) -> str:
     columns = [*dict.fromkeys(name.partition(LOOKUP_SEP)[0] for name in names)]
     more = f", and {len(columns) - MAX_NAMED} more" if len(columns) > MAX_NAMED else ""
     return f"Not offered: further filters by {', '.join(columns[:MAX_NAMED])}{more}." if columns else ""
@@ -248,7 +248,7 @@ class APITool(LateTool):
         call = self._function(EMPTY if output is None else shaped(output))
         taken = self._described.arguments if self._at_urls else APIArguments(self._described.locations, "")
         options = self._options
-        if words := _words_of_filters(self._described.too_many):
+        if words := _filters_note(self._described.too_many):
             options = {**options, "description": join_text(options["description"], words)}
         return Tool(call, context_type=Context, arguments=taken, **options)
 
@@ -274,9 +274,9 @@ class OperationDescription:
         self.operation = operation
         self.tool_options = tool_options
         self._label = f"drf_tools: {operation.method} ({operation.handler}) of {operation.view.__qualname__}"
-        self._read(self._begin)
+        self._read(self._prepare_view)
 
-    def _begin(self) -> None:
+    def _prepare_view(self) -> None:
         self.view = self.operation.instance()
         self.schema = self._inspector(self.view)
         with without_queries():  # apps may be loading
@@ -294,11 +294,11 @@ class OperationDescription:
         except Exception as error:
             msg = (
                 f"{self._label} cannot be described: {error!r}. Views are inspected as for an OpenAPI schema, with "
-                f"swagger_fake_view set and an anonymous user. Support that{self._way_out()}."
+                f"swagger_fake_view set and an anonymous user. Support that{self._missing_declarations()}."
             )
             raise ImproperlyConfigured(msg) from error
 
-    def _way_out(self) -> str:
+    def _missing_declarations(self) -> str:
         """Return which declarations are missing, in whose place the view's serializers are made."""
         operation, tool_options = self.operation, self.tool_options
         options = {"request": tool_options.request, "responses": tool_options.responses}
@@ -313,7 +313,9 @@ class OperationDescription:
         return f", or set {' and '.join(f'{name}={{{operation.action!r}: …}}' for name in lacking)}{without}"
 
     def tool(self, name: str, options: Mapping[str, Any]) -> "APITool":
-        endpoint = Endpoint(self.operation, self, self.tool_options.version, self.tool_options.mounted, self._done)
+        endpoint = Endpoint(
+            self.operation, self, self.tool_options.version, self.tool_options.mounted, self._done_message
+        )
         own: dict[str, Any] = {"destructive": False} if self.operation.action == "create" else {}
         own["description"] = description(self.operation, self.view, self.model_names, self.schema)
         own["title"] = self.schema.get_summary() or name.replace("_", " ").capitalize()
@@ -383,7 +385,7 @@ class OperationDescription:
         return response_of(self.schema)
 
     @property
-    def _done(self) -> str:
+    def _done_message(self) -> str:
         return DONE.get(self.operation.action, "Done.")
 
     @cached_property
@@ -458,13 +460,13 @@ class OperationDescription:
         if not self.tool_options.output or self._response is NOTHING or self._response is None:
             return None
         schema, document = note_schema(self.schema, self._response, "response")
-        schema = self._several(structural(document.schema(schema)))
+        schema = self._wrap_list(structural(document.schema(schema)))
         schema.pop("title", None)
         if schema.get("type") != "object":  # always an object: without what does not match, it is empty
             return {"type": "object", "properties": {"result": schema}}
         return schema if schema.get("properties") else None
 
-    def _several(self, schema: Schema) -> Schema:
+    def _wrap_list(self, schema: Schema) -> Schema:
         is_many = isinstance(instance_of(self._response), ListSerializer)
         if self.operation.action == "list" and isinstance(self._response, BaseSerializer) and not is_many:
             schema = {"type": "array", "items": schema}
@@ -555,19 +557,22 @@ def drf_tools(
     )
     wanted = [*(actions or ()), *exclude, *tool_options.names, *tool_options.request, *tool_options.responses]
     described = [
-        OperationDescription(operation, tool_options) for operation in _chosen(source, wanted, actions, exclude)
+        OperationDescription(operation, tool_options)
+        for operation in _select_operations(source, wanted, actions, exclude)
     ]
     shown = [one for one in described if actions is not None or not one.schema.is_excluded()]
-    for one, tool in _named(shown, tool_options):
+    for one, tool in _with_unique_names(shown, tool_options):
         needed = [*scopes, *(() if one.operation.is_safe else write_scopes)]
-        register_at(server, partial(_made, one, tool, {**options, "scopes": needed}))
+        register_at(server, partial(_make_tool, one, tool, {**options, "scopes": needed}))
 
 
-def _made(described: OperationDescription, name: str, options: Mapping[str, Any], _server: Any) -> Iterator[APITool]:
+def _make_tool(
+    described: OperationDescription, name: str, options: Mapping[str, Any], _server: Any
+) -> Iterator[APITool]:
     yield described.tool(name, options)
 
 
-def _chosen(
+def _select_operations(
     source: Any, wanted: Collection[str], actions: Collection[str] | None, exclude: Collection[str]
 ) -> Iterator[Operation]:
     every = list(operations(source))
@@ -588,7 +593,7 @@ def _chosen(
             yield operation
 
 
-def _named(
+def _with_unique_names(
     described: Sequence[OperationDescription], tool_options: ToolOptions
 ) -> Iterator[tuple[OperationDescription, str]]:
     # Repeated names get the HTTP method as prefix.
