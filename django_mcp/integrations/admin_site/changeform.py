@@ -29,6 +29,7 @@ from django_mcp.primitives.validation_errors import about_argument, unknown_argu
 
 KEY, DELETE = "pk", "delete"
 """Members of an inline's row: its key, and whether to delete it."""
+READ_ONLY = "cannot be changed here: the admin shows it read-only."
 
 
 def open_form(ctx: Context, site: Any, model: type[models.Model], key: Any = None) -> "FormPage":
@@ -331,13 +332,19 @@ class Filling:
             elif name in inlines:
                 self._set_rows(inlines[name], value)
             elif name in read_only:
-                self._problems.append(about_argument([name], "cannot be changed here: the admin shows it read-only."))
+                self._problems.append(about_argument([name], READ_ONLY))
             else:
                 self._problems.append(unknown_argument([name], [*fields, *inlines]))
         if self._problems:
             raise ArgumentError(self._problems)
 
     def _set(self, bound: Any, value: Any, where: Sequence[str]) -> None:
+        if bound.field.disabled:
+            self._problems.append(about_argument(list(where), READ_ONLY))
+            return
+        if value == HIDDEN:  # given back as it was read
+            self._problems.append(about_argument(list(where), "is hidden. Leave it out to keep its value."))
+            return
         try:
             wanted = read_value(bound.field, value)
         except ValidationError as error:
@@ -399,8 +406,7 @@ class Filling:
             if name in fields:
                 self._set(fields[name], value, [f"{where}.{name}"])
             elif name in read_only:
-                text = "cannot be changed here: the admin shows it read-only."
-                self._problems.append(about_argument([f"{where}.{name}"], text))
+                self._problems.append(about_argument([f"{where}.{name}"], READ_ONLY))
             else:
                 self._problems.append(unknown_argument([where, name], list(fields)))
 

@@ -9,6 +9,7 @@ from typing import Any
 from django.contrib.admin.utils import quote
 from django.db import models
 from django.db.models.signals import pre_save
+from django.dispatch import receiver
 
 from django_mcp.core.context import Context
 from django_mcp.integrations.admin_site.changelist import plain
@@ -57,9 +58,6 @@ MEMBER = "mcp"
 @contextmanager
 def naming_client(ctx: Context) -> Iterator[None]:
     """Have the entries written in the block name the client of a call."""
-    from django.contrib.admin.models import LogEntry  # noqa: PLC0415 - needs the app
-
-    pre_save.connect(_name_client, sender=LogEntry, dispatch_uid="django_mcp.integrations.admin_site.history")
     name = ctx.client.title or ctx.client.name or ""
     token = _client.set({"client": name} if name else None)
     try:
@@ -68,6 +66,7 @@ def naming_client(ctx: Context) -> Iterator[None]:
         _client.reset(token)
 
 
+@receiver(pre_save, sender="admin.LogEntry", dispatch_uid="django_mcp.integrations.admin_site.history")
 def _name_client(*, instance: Any, **_: Any) -> None:
     told = _client.get()
     try:

@@ -14,7 +14,7 @@ from django.http import HttpRequest
 from django_mcp.core.database import without_effects
 from django_mcp.integrations.admin_site.changeform import DELETE, KEY, inline_name
 from django_mcp.integrations.admin_site.hidden import is_secret
-from django_mcp.model_resources.form_schema import form_schema
+from django_mcp.model_resources.form_schema import editable_fields, form_schema
 from django_mcp.primitives.field_schema import choice_schema
 from django_mcp.primitives.markers import MAX_BYTES
 
@@ -116,9 +116,9 @@ def made_or_open(make: Callable[[], Schema], label: str) -> Schema:
 
 
 def _editable(admin: Any, request: HttpRequest, obj: Any, form: Any) -> list[str]:
-    read_only = set(admin.get_readonly_fields(request, obj))
+    read_only, editable = set(admin.get_readonly_fields(request, obj)), editable_fields(form)
     shown = flatten_fieldsets(admin.get_fieldsets(request, obj))
-    return [name for name in shown if name not in read_only and name in form.fields]
+    return [name for name in shown if name not in read_only and name in editable]
 
 
 def _inlines(admin: Any, request: HttpRequest, obj: Any) -> Schema:
@@ -126,9 +126,9 @@ def _inlines(admin: Any, request: HttpRequest, obj: Any) -> Schema:
     for formset_class, inline in admin.get_formsets_with_inlines(request, obj):
         made = formset_class(**admin.get_formset_kwargs(request, obj or admin.model(), inline, "form"))
         form = made.empty_form
-        read_only = set(inline.get_readonly_fields(request, obj))
+        read_only, editable = set(inline.get_readonly_fields(request, obj)), editable_fields(form)
         shown = flatten_fieldsets(inline.get_fieldsets(request, obj))
-        names = [name for name in shown if name not in read_only and name in form.fields]
+        names = [name for name in shown if name not in read_only and name in editable]
         described = form_schema(form, names, MAX_BYTES)["properties"]
         fields = {name: _without_default(part) for name, part in described.items()}
         if obj is not None:

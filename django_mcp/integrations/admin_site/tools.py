@@ -2,19 +2,21 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any
 
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
+from django.dispatch import receiver
 from django.utils.text import camel_case_to_spaces, capfirst, slugify
 
 from django_mcp.core.context import Context
 from django_mcp.core.decorators import register_at
 from django_mcp.core.request import require_same
 from django_mcp.core.server import Where
+from django_mcp.core.signals import urls_made
 from django_mcp.core.signatures import GIVEN, function
 from django_mcp.integrations.admin_site import changeform, changelist, deletion, history, schemas
 from django_mcp.integrations.admin_site.changeform import KEY
@@ -86,6 +88,19 @@ def admin_tools(
             raise ImproperlyConfigured(msg)
     offered = AdminTools(_site(site), frozenset(only), frozenset(exclude), write, frozenset(show), options)
     register_at(server, lambda _: offered.tools())
+    _late.append((offered, server))
+
+
+_late: list[tuple["AdminTools", Where]] = []
+"""What was offered where, for models that apps register when they are ready."""
+
+
+@receiver(urls_made)
+def add_late_models(**_: Any) -> None:
+    """Add the tools of models that were registered since."""
+    for offered, server in _late:
+        if added := list(offered.added()):
+            register_at(server, lambda _, added=added, offered=offered: offered.tools_of(added))  # type: ignore[misc]
 
 
 def _site(site: Any) -> Any:
@@ -134,6 +149,15 @@ class AdminTools:
             for model, words in own.items()
         }
 
+    def added(self) -> Iterator[type[models.Model]]:
+        """Yield the models that were registered after the names were given, and give them theirs."""
+        taken = {word for words in self.names.values() for word in words}
+        for model in self._offered():
+            if model not in self.names:
+                words = _words_of(model)
+                self.names[model] = words if taken.isdisjoint(words) else _with_app(model, words)
+                yield model
+
     def _offered(self) -> list[type[models.Model]]:
         return [model for model in self._registered() if self._takes(model)]
 
@@ -151,7 +175,12 @@ class AdminTools:
     def tools(self) -> Iterator[Tool]:
         """Yield the tools of all models, after the overview."""
         yield self._overview()
-        for model, words in self.names.items():
+        yield from self.tools_of(self.names)
+
+    def tools_of(self, offered: Iterable[type[models.Model]]) -> Iterator[Tool]:
+        """Yield the tools of some models."""
+        for model in offered:
+            words = self.names[model]
             given = getattr(self.admin_of(model), "mcp", True)
             wanted = given if isinstance(given, list | tuple) else (*READING, *WRITING)
             for verb in (*READING, *(WRITING if self._write else ())):

@@ -4,12 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib.admin import AdminSite
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 
 from demo_project.travel.models import City, Hotel
 from django_mcp import MCPServer, admin_tools
 from django_mcp.test import MCPClient
+from django_mcp.urls import build_urlpatterns
 
 pytestmark = pytest.mark.django_db
 
@@ -102,3 +104,25 @@ def test_a_row_is_added_and_deleted(staff: MCPServer, boss: User, hotel: Hotel) 
     assert Hotel.objects.get(pk=made["pk"]).name == "Belem"
     client.call("delete_hotel", pk=made["pk"]).assert_ok()
     assert [*Hotel.objects.all()] == [hotel]
+
+
+def test_a_model_that_an_app_registers_when_it_is_ready_is_offered_and_one_that_is_unregistered_is_not(
+    make_server: Make, boss: User
+) -> None:
+    site = AdminSite("late")
+    site.register(City)
+    server = make_server("office", search_tools=0)
+    admin_tools(site, server=server)
+    site.register(Hotel)
+    site.unregister(City)
+    build_urlpatterns()
+    assert [name for name in MCPClient(boss, server=server).names() if name.startswith("search")] == ["search_hotels"]
+
+
+def test_a_password_hash_is_hidden_and_what_stands_for_it_is_no_value(staff: MCPServer, boss: User) -> None:
+    client = MCPClient(boss, server=staff)
+    read = client.call("get_user", pk=boss.pk).assert_ok()
+    assert read.structured["fields"]["password"].startswith("hidden")
+    assert boss.password not in str(read)
+    assert "password" not in client.definition("change_user")["inputSchema"]["properties"]
+    client.call("change_user", pk=boss.pk, password="new").assert_error_mentions("'password'")
