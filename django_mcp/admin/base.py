@@ -32,7 +32,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from django_mcp.admin.display import NOTHING
 from django_mcp.approvals import unmatched_policies
-from django_mcp.approvals.notices import APPROVE
+from django_mcp.approvals.approvers import APPROVE
 from django_mcp.auth.api_keys import takes_keys
 from django_mcp.auth.oauth import has_toolkit
 from django_mcp.auth.protected_resource import path_of

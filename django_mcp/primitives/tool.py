@@ -65,6 +65,7 @@ class Tool(Primitive):
         log_arguments: bool = True,
         policy: str | None = None,
         preview: Callable[..., Any] | None = None,
+        self_approval: bool | None = None,
         app: Any = None,
         visibility: Sequence[str] = VISIBILITY,
         **options: Any,
@@ -91,6 +92,7 @@ class Tool(Primitive):
         self.task = self._support(task, before_task)
         self.before_task = None if before_task is None else read_function(before_task, options["context_type"])
         self.policy = self._policy(policy)
+        self.self_approval = self_approval
         self.read_preview = None if preview is None else read_function(preview, options["context_type"])
         self.preview = self.read_preview
         self.rows_of: Callable[[Any, Mapping[str, Any]], Mapping[str, Any]] | None = None

@@ -29,6 +29,8 @@ from django_mcp.primitives.validation_errors import about_argument, unknown_argu
 
 KEY, DELETE = "pk", "delete"
 """Members of an inline's row: its key, and whether to delete it."""
+VERSION = "version"
+"""Argument of a change: what was read."""
 READ_ONLY = "cannot be changed here: the admin shows it read-only."
 
 
@@ -262,16 +264,21 @@ def save(page: FormPage, given: Mapping[str, Any], *, view: Any = None) -> "Save
 
     Args:
         page: as it was before.
-        given: the arguments.
+        given: the arguments, with the ``version`` of a row that was read.
         view: is called in place of the page's view.
 
     Raises:
         ArgumentError: an argument does not fit, or the admin refuses the values; all problems at once.
-        ToolError: the user may not save it.
+        ToolError: the user may not save it, or it was changed since that version.
     """
     if not page.may_save:
         raise ToolError(f"You may not change this {page.options.verbose_name}.")
-    form = page.page_form()
+    form, given = page.page_form(), dict(given)
+    expected = given.pop(VERSION, None) if page.original is not None else None
+    if expected is not None and expected != page.version(form):
+        raise ToolError(
+            f"Somebody has changed this {page.options.verbose_name} since you read it. Read it again, and decide anew."
+        )
     filled = Filling(page, form)
     filled.fill(given)
     data = [*filled.pairs, ("_continue", "Save and continue editing")]

@@ -1,7 +1,6 @@
 """Delete pages of the admin: what goes along, what protects a row, and what the user may not delete."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from django.contrib.admin.utils import quote
@@ -36,7 +35,7 @@ def require_deletable(page: Visit, options: Any) -> None:
         names = ", ".join(sorted(map(str, lacking)))
         raise ToolError(f"Deleting it would delete rows that you may not delete: {names}.")
     if protected := list(page.context.get("protected") or ()):
-        named = ", ".join(names_in(protected))
+        named = ", ".join(shortened(names_in(protected)))
         raise ToolError(f"This {options.verbose_name} cannot be deleted, because these rows depend on it: {named}.")
 
 
@@ -61,11 +60,15 @@ def counts(page: Visit) -> dict[str, int]:
     return {str(name): count for name, count in page.context.get("model_count") or ()}
 
 
-def names_in(nested: Iterable[Any], most: int = MAX_NAMED) -> list[str]:
-    """Return the texts of the nested lists that the admin shows, at most *most* and how many more there are."""
-    texts = list(_flat(nested))
+def names_in(nested: Iterable[Any]) -> list[str]:
+    """Return the texts of the nested lists that the admin shows."""
+    return list(_flat(nested))
+
+
+def shortened(texts: Sequence[str], most: int = MAX_NAMED) -> list[str]:
+    """Return at most *most* texts, and how many more there are."""
     rest = len(texts) - most
-    return texts[:most] + ([f"… ({rest} more)"] if rest > 0 else [])
+    return [*texts[:most], *([f"… ({rest} more)"] if rest > 0 else [])]
 
 
 def _flat(nested: Iterable[Any]) -> Iterator[str]:
@@ -74,22 +77,3 @@ def _flat(nested: Iterable[Any]) -> Iterator[str]:
             yield from _flat(entry)
         else:
             yield plain(entry)
-
-
-def preview(ctx: Context, site: Any, model: type[models.Model], key: Any) -> Mapping[str, Any]:
-    """Return what an approver sees of a deletion.
-
-    Raises:
-        ToolError: it would fail.
-    """
-    options = model._meta  # noqa: SLF001 - Django's documented API
-    _, page = open_deletion(ctx, site, model, key)
-    require_deletable(page, options)
-    also = Counter(counts(page))
-    also[str(options.verbose_name_plural)] -= 1
-    return {
-        "verb": "delete",
-        "object": f"{options.verbose_name} {page.context.get('object')}",
-        "changes": [],
-        "also": [f"{name}: {count}" for name, count in also.items() if count > 0],
-    }

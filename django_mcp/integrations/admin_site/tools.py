@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Literal
 
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
@@ -21,7 +21,8 @@ from django_mcp.core.signatures import GIVEN, function
 from django_mcp.integrations.admin_site import changeform, changelist, deletion, history, schemas
 from django_mcp.integrations.admin_site.changeform import KEY
 from django_mcp.integrations.admin_site.hidden import is_offered_by_default
-from django_mcp.integrations.admin_site.previews import preview_of_save
+from django_mcp.integrations.admin_site.previews import preview_of_deletion, preview_of_save
+from django_mcp.integrations.admin_site.rights import gives_rights
 from django_mcp.integrations.requests import Call, site_request
 from django_mcp.model_resources.form_sources import FormArguments
 from django_mcp.primitives.base import Primitive, ToolError, check_options, translated, untranslated
@@ -30,6 +31,7 @@ from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import missing_argument, unknown_argument
 
+APPROVAL = ("self", "other")
 READING = ("search", "get", "history")
 WRITING = ("add", "change", "delete")
 _PERMISSIONS = {
@@ -58,6 +60,7 @@ def admin_tools(
     exclude: Collection[str] = (),
     write: bool = True,
     show: Collection[str] = (),
+    approval: Literal["self", "other"] = "self",
     server: Where = None,
     **options: Any,
 ) -> None:
@@ -75,6 +78,8 @@ def admin_tools(
         exclude: leave these out.
         write: False for tools that only read.
         show: fields that are hidden by their names, such as ``"shop.customer.api_key"``.
+        approval: ``"self"`` if callers may decide their own calls, on the approval's page in the admin; ``"other"`` if
+            another person has to. Users, groups and other models that give rights always need another person.
         server: one or several endpoints or namespaces to register at. Default: ``django_mcp.server``.
         **options: options of ``tool`` for all of them: ``scopes``, ``groups``, ``tags``, ``rate_limit``, ….
 
@@ -82,11 +87,14 @@ def admin_tools(
         ImproperlyConfigured: the admin is not installed, a label is unknown, or an option does not apply.
     """
     check_options("admin_tools", options, admin_tools, Tool.__init__, Primitive.__init__)
+    if approval not in APPROVAL or "self_approval" in options:
+        msg = f"admin_tools: approval must be one of {', '.join(map(repr, APPROVAL))}, and replaces self_approval."
+        raise ImproperlyConfigured(msg)
     for name, given in (("only", only), ("exclude", exclude), ("show", show)):
         if isinstance(given, str):
             msg = f"admin_tools: {name} must be a list, like [{given!r}]."
             raise ImproperlyConfigured(msg)
-    offered = AdminTools(_site(site), frozenset(only), frozenset(exclude), write, frozenset(show), options)
+    offered = AdminTools(_site(site), frozenset(only), frozenset(exclude), write, frozenset(show), approval, options)
     register_at(server, lambda _: offered.tools())
     _late.append((offered, server))
 
@@ -127,9 +135,11 @@ class AdminTools:
         exclude: frozenset[str],
         write: bool,
         show: frozenset[str],
+        approval: str,
         options: Mapping[str, Any],
     ) -> None:
         self.site, self._write, self.opened, self._options = site, write, show, options
+        self._approval = approval
         known = {label for model in self._registered() for label in _labels(model)}
         if unknown := sorted((only | exclude) - known):
             msg = f"admin_tools: the admin has no {unknown[0]!r}. It has: {', '.join(sorted(known))}."
@@ -188,6 +198,10 @@ class AdminTools:
                     yield AdminTool(self, model, verb, words, self._options)
 
     # Who may
+
+    def is_left_to_requester(self, model: type[models.Model]) -> bool:
+        """Return True if callers decide their own calls that change rows of a model."""
+        return self._approval == "self" and not gives_rights(self.admin_of(model))
 
     def admits(self, ctx: Context) -> bool:
         """Return True if the admin site admits the caller."""
@@ -277,6 +291,7 @@ class AdminTool(Tool):
             "open_world": False,
             **({} if reads else {"policy": "ask"}),
             **options,
+            "self_approval": offered.is_left_to_requester(model),
         }
         if not reads:
             own["preview"] = function(self._preview, f"preview_{name}", [GIVEN], offered)
@@ -344,18 +359,13 @@ class AdminTool(Tool):
             raise ArgumentError(missing)
 
     def _write(self, ctx: Context, key: Any, given: dict[str, Any]) -> ToolResult[Any]:
-        site, options = self.offered.site, self.model._meta  # noqa: SLF001 - Django's documented API
+        site = self.offered.site
         if key is not None:
             require_same(ctx, KEY, self._locked(ctx, key))
         if self.verb == "delete":
             messages = deletion.delete(ctx, site, self.model, key)
             return ToolResult({"deleted": key, "messages": messages}, text="\n".join(messages) or "Deleted.")
         page = changeform.open_form(ctx, site, self.model, key)
-        expected = given.pop("version", None)
-        if expected is not None and expected != page.version(page.page_form()):
-            raise ToolError(
-                f"Somebody has changed this {options.verbose_name} since you read it. Read it again, and decide anew."
-            )
         saved = changeform.save(page, given)
         made = changeform.key_of(self.model, saved.location) if key is None else key
         return ToolResult({KEY: made, "messages": saved.messages}, text="\n".join(saved.messages) or "Saved.")
@@ -387,9 +397,5 @@ class AdminTool(Tool):
         given, site = dict(keywords["given"]), self.offered.site
         key = given.pop(KEY, None)
         if self.verb == "delete":
-            return deletion.preview(ctx, site, self.model, key)
-        return preview_of_save(ctx, site, self.model, key, _without_version(given))
-
-
-def _without_version(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if name != "version"}
+            return preview_of_deletion(ctx, site, self.model, key, self.offered.opened)
+        return preview_of_save(ctx, site, self.model, key, given, self.offered.opened)
