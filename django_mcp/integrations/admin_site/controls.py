@@ -23,16 +23,17 @@ class PageForm:
         method: in lower case.
         action: as written; "" is the page itself.
         pairs: what is sent if it is submitted untouched, without a button.
+        shown: names of controls that a person sees, each with the values to choose from; none if any text is possible.
         templates: controls of empty forms, which are no rows.
         buttons: name and value of each button that submits it.
         files: names of inputs for files.
-        labels: of controls by name, as far as options and buttons have texts.
     """
 
     id: str
     method: str
     action: str
     pairs: list[Pair] = field(default_factory=list)
+    shown: dict[str, list[str]] = field(default_factory=dict)
     templates: list[Pair] = field(default_factory=list)
     buttons: list[Pair] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
@@ -115,6 +116,10 @@ class _Parser(HTMLParser):
         if not name:
             return
         form = self._owner(given)
+        if kind not in {"hidden", "reset", "button", *_BUTTONS}:
+            offered = form.shown.setdefault(name, [])
+            if kind in {"checkbox", "radio"}:
+                offered.append(given.get("value", "on"))
         if kind in _BUTTONS:
             form.buttons.append((name, given.get("value", "")))
         elif kind == "file":
@@ -144,8 +149,11 @@ class _Select:
             self._options[-1]["text"] += data
 
     def send(self) -> None:
-        for value in self._chosen() if self._name else ():
-            self._form.add(str(self._name), value)
+        if not self._name:
+            return
+        self._form.shown[self._name] = [_option_value(option) for option in self._options if "disabled" not in option]
+        for value in self._chosen():
+            self._form.add(self._name, value)
 
     def _chosen(self) -> Iterator[str]:
         able = [option for option in self._options if "disabled" not in option]
@@ -153,8 +161,11 @@ class _Select:
         if not self._is_many:
             # A list with one row chooses its first option, and of several that are marked the last.
             chosen = chosen[-1:] or able[:1]
-        for option in chosen:
-            yield option["value"] if "value" in option else " ".join(option["text"].split())
+        yield from map(_option_value, chosen)
+
+
+def _option_value(option: dict[str, Any]) -> str:
+    return str(option["value"]) if "value" in option else " ".join(option["text"].split())
 
 
 class _Textarea:
@@ -164,6 +175,7 @@ class _Textarea:
 
     def send(self) -> None:
         if self._name:
+            self._form.shown.setdefault(self._name, [])
             text = "".join(self.parts)
             text = text.removeprefix("\n")  # the first line end is not part of the text
             self._form.add(self._name, text.replace("\r\n", "\n").replace("\r", "\n").replace("\n", "\r\n"))

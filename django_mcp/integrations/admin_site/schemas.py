@@ -142,5 +142,20 @@ def _inlines(admin: Any, request: HttpRequest, obj: Any) -> Schema:
     return properties
 
 
+def form_fields(admin: Any, request: HttpRequest, *, is_new: bool) -> dict[str, Any]:
+    """Return the fields that the caller may fill in, those of inlines with the inline in front: ``lines.product``."""
+    obj = None if is_new else admin.model()
+    form = admin.get_form(request, obj, change=not is_new)()
+    found = {name: form.fields[name] for name in _editable(admin, request, obj, form)}
+    taken: set[str] = set()
+    for formset_class, inline in admin.get_formsets_with_inlines(request, obj):
+        made = formset_class(**admin.get_formset_kwargs(request, obj or admin.model(), inline, "form"))
+        name = inline_name(formset_class, inline.opts, taken)
+        taken.add(name)
+        fields = editable_fields(made.empty_form)
+        found |= {f"{name}.{field}": value for field, value in fields.items()}
+    return found
+
+
 def _without_default(schema: Mapping[str, Any]) -> Schema:
     return {key: value for key, value in schema.items() if key != "default"}

@@ -10,6 +10,7 @@ from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 from django.dispatch import receiver
+from django.forms.utils import pretty_name
 from django.utils.text import camel_case_to_spaces, capfirst, slugify
 
 from django_mcp.core.context import Context
@@ -18,18 +19,20 @@ from django_mcp.core.request import require_same
 from django_mcp.core.server import Where
 from django_mcp.core.signals import urls_made
 from django_mcp.core.signatures import GIVEN, function
-from django_mcp.integrations.admin_site import changeform, changelist, deletion, history, schemas
+from django_mcp.integrations.admin_site import actions, changeform, changelist, choices, deletion, history, schemas
 from django_mcp.integrations.admin_site.changeform import KEY
 from django_mcp.integrations.admin_site.hidden import is_offered_by_default
 from django_mcp.integrations.admin_site.previews import preview_of_deletion, preview_of_save
 from django_mcp.integrations.admin_site.rights import gives_rights
 from django_mcp.integrations.requests import Call, site_request
 from django_mcp.model_resources.form_sources import FormArguments
+from django_mcp.model_resources.previews import unless_secret
 from django_mcp.primitives.base import Primitive, ToolError, check_options, translated, untranslated
+from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.tool import Tool
-from django_mcp.primitives.validation_errors import missing_argument, unknown_argument
+from django_mcp.primitives.validation_errors import about_argument, missing_argument, unknown_argument
 
 APPROVAL = ("self", "other")
 READING = ("search", "get", "history")
@@ -61,6 +64,7 @@ def admin_tools(
     write: bool = True,
     show: Collection[str] = (),
     approval: Literal["self", "other"] = "self",
+    safe_actions: Collection[str] = (),
     server: Where = None,
     **options: Any,
 ) -> None:
@@ -80,6 +84,7 @@ def admin_tools(
         show: fields that are hidden by their names, such as ``"shop.customer.api_key"``.
         approval: ``"self"`` if callers may decide their own calls, on the approval's page in the admin; ``"other"`` if
             another person has to. Users, groups and other models that give rights always need another person.
+        safe_actions: names of actions that change nothing, such as ``"export_csv"``. They need no approval.
         server: one or several endpoints or namespaces to register at. Default: ``django_mcp.server``.
         **options: options of ``tool`` for all of them: ``scopes``, ``groups``, ``tags``, ``rate_limit``, ….
 
@@ -90,11 +95,12 @@ def admin_tools(
     if approval not in APPROVAL or "self_approval" in options:
         msg = f"admin_tools: approval must be one of {', '.join(map(repr, APPROVAL))}, and replaces self_approval."
         raise ImproperlyConfigured(msg)
-    for name, given in (("only", only), ("exclude", exclude), ("show", show)):
+    for name, given in (("only", only), ("exclude", exclude), ("show", show), ("safe_actions", safe_actions)):
         if isinstance(given, str):
             msg = f"admin_tools: {name} must be a list, like [{given!r}]."
             raise ImproperlyConfigured(msg)
-    offered = AdminTools(_site(site), frozenset(only), frozenset(exclude), write, frozenset(show), approval, options)
+    labels = frozenset(only), frozenset(exclude)
+    offered = AdminTools(_site(site), *labels, write, frozenset(show), approval, safe_actions, options)
     register_at(server, lambda _: offered.tools())
     _late.append((offered, server))
 
@@ -136,10 +142,11 @@ class AdminTools:
         write: bool,
         show: frozenset[str],
         approval: str,
+        safe_actions: Collection[str],
         options: Mapping[str, Any],
     ) -> None:
         self.site, self._write, self.opened, self._options = site, write, show, options
-        self._approval = approval
+        self._approval, self.safe_actions = approval, frozenset(safe_actions)
         known = {label for model in self._registered() for label in _labels(model)}
         if unknown := sorted((only | exclude) - known):
             msg = f"admin_tools: the admin has no {unknown[0]!r}. It has: {', '.join(sorted(known))}."
@@ -185,6 +192,7 @@ class AdminTools:
     def tools(self) -> Iterator[Tool]:
         """Yield the tools of all models, after the overview."""
         yield self._overview()
+        yield self._choices()
         yield from self.tools_of(self.names)
 
     def tools_of(self, offered: Iterable[type[models.Model]]) -> Iterator[Tool]:
@@ -196,6 +204,9 @@ class AdminTools:
             for verb in (*READING, *(WRITING if self._write else ())):
                 if verb in wanted:
                     yield AdminTool(self, model, verb, words, self._options)
+            if self._write and (not isinstance(given, list | tuple) or "actions" in given):
+                for name, description in actions.action_names(self.site, self.admin_of(model)).items():
+                    yield ActionTool(self, model, name, str(description), words, self._options)
 
     # Who may
 
@@ -231,10 +242,29 @@ class AdminTools:
         call = function(overview, "admin_overview", [], self)
         return Tool(call, context_type=Context, description=words, **options)
 
+    def _choices(self) -> Tool:
+        def offered(ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
+            tool = ctx.server.tools.get(keywords["tool"])
+            if not isinstance(tool, AdminTool) or tool.offered is not self or not tool.is_offered(ctx):
+                raise ArgumentError([about_argument(["tool"], "must be the name of a tool of the admin.")])
+            return ToolResult({"choices": tool.choices(ctx, keywords["argument"], keywords["query"])})
+
+        words = "List choices for an argument of another tool of the admin, such as a row that a field refers to."
+        parameters = [
+            Parameter("tool", str, EMPTY, "Name of the tool."),
+            Parameter("argument", str, EMPTY, "Its argument, such as customer, lines.product, or filters.status."),
+            Parameter("query", str, "", "Words that the choices contain."),
+        ]
+        options = {"title": "Choices of the admin", **self._options}
+        options |= {"read_only": True, "open_world": False, "visible": self.admits}
+        call = function(offered, "admin_choices", parameters, self)
+        return Tool(call, context_type=Context, description=words, **options)
+
     def _models(self, ctx: Context) -> Iterator[dict[str, Any]]:
-        tools = [tool for tool in ctx.server.tools.values() if isinstance(tool, AdminTool) and tool.offered is self]
+        every = [tool for tool in ctx.server.tools.values() if isinstance(tool, AdminTool | ActionTool)]
+        tools = [tool for tool in every if tool.offered is self]
         for model in self.names:
-            own = [tool.name for tool in tools if tool.model is model and self.may(ctx, model, tool.verb)]
+            own = [tool.name for tool in tools if tool.model is model and tool.is_offered(ctx)]
             if own:
                 options = model._meta  # noqa: SLF001 - Django's documented API
                 yield {"model": options.label, "title": capfirst(str(options.verbose_name_plural)), "tools": own}
@@ -297,7 +327,7 @@ class AdminTool(Tool):
             own["preview"] = function(self._preview, f"preview_{name}", [GIVEN], offered)
         call = function(self._run, name, [GIVEN], offered)
         arguments = FormArguments(self._described(None))
-        super().__init__(call, context_type=Context, arguments=arguments, visible=self._is_visible, **own)
+        super().__init__(call, context_type=Context, arguments=arguments, visible=self.is_offered, **own)
         if not reads:
             self.rows_of = self._rows_of
 
@@ -306,7 +336,8 @@ class AdminTool(Tool):
         """The ``ModelAdmin``."""
         return self.offered.admin_of(self.model)
 
-    def _is_visible(self, ctx: Context) -> bool:
+    def is_offered(self, ctx: Context) -> bool:
+        """Return True if the admin lets the caller do this."""
         return self.offered.may(ctx, self.model, self.verb)
 
     # Arguments
@@ -330,6 +361,14 @@ class AdminTool(Tool):
             case _:
                 return key
         return known if request is None else schemas.made_or_open(partial(described, self.admin, request), label)
+
+    def choices(self, ctx: Context, argument: str, query: str) -> list[choices.Choice]:
+        """Return the choices for one of the arguments, those of a filter as ``filters.status``."""
+        name = argument.removeprefix("filters.")
+        if self.verb == "search":
+            return choices.filter_choices(ctx, self.offered.site, self.model, name, query)
+        fields = schemas.form_fields(self.admin, self.offered.request(ctx), is_new=self.verb == "add")
+        return choices.field_choices(ctx, self.offered.site, fields if self.verb in WRITING else {}, argument, query)
 
     # A call
 
@@ -399,3 +438,115 @@ class AdminTool(Tool):
         if self.verb == "delete":
             return preview_of_deletion(ctx, site, self.model, key, self.offered.opened)
         return preview_of_save(ctx, site, self.model, key, given, self.offered.opened)
+
+
+class ActionTool(Tool):
+    """A tool for one action of a model's list.
+
+    Args:
+        offered: the tools that it is one of.
+        model: the model.
+        action: name of the action.
+        description: of the action.
+        words: for one and several rows, in its name.
+        options: of ``tool``.
+    """
+
+    def __init__(
+        self,
+        offered: AdminTools,
+        model: type[models.Model],
+        action: str,
+        description: str,
+        words: tuple[str, str],
+        options: Mapping[str, Any],
+    ) -> None:
+        self.offered, self.model, self._action = offered, model, action
+        meta = model._meta  # noqa: SLF001 - Django's documented API
+        name = "delete_" + words[1] if action == "delete_selected" else f"{words[0]}_{action}"
+        from django.contrib.admin.utils import model_format_dict  # noqa: PLC0415 - needs the app
+
+        title = description % model_format_dict(model) if "%(" in description else description
+        is_safe = action in offered.safe_actions
+        own: dict[str, Any] = {
+            "title": title,
+            "description": f"{title}: an action of the site's admin on {meta.verbose_name_plural}.",
+            "tags": [meta.app_label],
+            "read_only": is_safe,
+            "destructive": None if is_safe else True,
+            "open_world": False,
+            **({} if is_safe else {"policy": "ask"}),
+            **options,
+            "self_approval": offered.is_left_to_requester(model),
+        }
+        if not is_safe:
+            own["preview"] = function(self._preview, f"preview_{name}", [GIVEN], offered)
+        call = function(self._run, name, [GIVEN], offered)
+        arguments = FormArguments(ACTION_SCHEMA, is_strict=True)
+        super().__init__(call, context_type=Context, arguments=arguments, visible=self.is_offered, **own)
+        self.rows_of = self._rows_of
+
+    @property
+    def _admin(self) -> Any:
+        return self.offered.admin_of(self.model)
+
+    def is_offered(self, ctx: Context) -> bool:
+        """Return True if the admin offers the action to the caller."""
+        if not self.offered.may(ctx, self.model, "search"):
+            return False
+        return actions.may_run(self._admin, self.offered.request(ctx), self._action)
+
+    def _rows(self, ctx: Context, given: Mapping[str, Any]) -> list[models.Model]:
+        if "pks" not in given:
+            raise ArgumentError([missing_argument(["pks"])])
+        return actions.rows_for(self._admin, self.offered.request(ctx), given["pks"])
+
+    def _rows_of(self, ctx: Context, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"pks": self._rows(ctx, keywords["given"])}
+
+    def _run(self, ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
+        given, known = keywords["given"], list(ACTION_SCHEMA["properties"])
+        if unknown := [unknown_argument([name], known) for name in given if name not in known]:
+            raise ArgumentError(unknown)
+        rows = self._rows(ctx, given)
+        require_same(ctx, "pks", rows)
+        keys, values, button = [row.pk for row in rows], given.get("values"), given.get("button")
+        with history.naming_client(ctx):
+            return actions.run(ctx, self.offered.site, self.model, self._action, keys, values, button)
+
+    def _preview(self, ctx: Context, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
+        given = keywords["given"]
+        rows = self._rows(ctx, given)
+        named = deletion.shortened([*actions.titles(rows)])
+        meta = self.model._meta  # noqa: SLF001 - Django's documented API
+        changes = [
+            {"field": f"values.{name}", "label": capfirst(pretty_name(name)), "after": unless_secret(name, value)}
+            for name, value in (given.get("values") or {}).items()
+        ]
+        many = capfirst(str(meta.verbose_name_plural))
+        return {
+            "verb": "submit",
+            "object": f"{self.definition['title']} ({len(rows)})",
+            "changes": [{"field": "pks", "label": many, "after": named}, *changes],
+        }
+
+
+ACTION_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "pks": {
+            "type": "array",
+            "items": {"type": ["integer", "string"]},
+            "minItems": 1,
+            "maxItems": actions.MAX_ROWS,
+            "description": "Keys of the rows.",
+        },
+        "values": {
+            "type": "object",
+            "description": "What the action asks for on a page of its own. Try without it first.",
+        },
+        "button": {"type": "string", "description": "The button to press on that page, if it has several."},
+    },
+    "required": ["pks"],
+    "additionalProperties": False,
+}
