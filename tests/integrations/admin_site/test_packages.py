@@ -1,4 +1,4 @@
-"""What an admin needs of middleware: django-simple-history's user, django-auditlog's actor, django-otp's second factor."""
+"""What an admin needs of middleware: users of simple-history, actors of auditlog, second factors of otp."""
 
 import json
 import os
