@@ -285,7 +285,9 @@ class RequestLogAdmin(ReadOnlyAdmin):
     def _history(self, request: HttpRequest, row: RequestLog) -> Iterator[tuple[str, str, str]]:
         if not row.log_entries or not has_history():
             return
-        for entry in LogEntry.objects.filter(pk__in=row.log_entries[:MAX_SAME]).select_related("content_type"):
+        for entry in LogEntry.objects.filter(pk__in=row.log_entries.split(",")[:MAX_SAME]).select_related(
+            "content_type"
+        ):
             model = None if entry.content_type is None else entry.content_type.model_class()
             address = page_of(request, self.admin_site, LogEntry, entry.pk)
             if not address and model is not None and not entry.is_deletion():

@@ -179,7 +179,7 @@ def of_call(
         "approval": ended.approval or str(getattr(context.grant, "public_id", None) or ""),
         "task_id": task_id,
         "history_id": "" if history is None else history.id,
-        "log_entries": None if history is None else history.keys,
+        "log_entries": "" if history is None else ",".join(history.keys),
         "trace_id": trace_id or ("" if trace is None else trace[1]),
     }
     return _fitted(facts)
@@ -229,6 +229,7 @@ def of_refusal(
         "exception_place": raised.place,
         "address": address_at(get_django_request),
         "arguments": None,
+        "log_entries": "",
         "result_size": None,
         "duration": 0.0,
         "queries": None,

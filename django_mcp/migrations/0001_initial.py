@@ -649,10 +649,9 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "log_entries",
-                    django_mcp.models.fields.JSONTextField(
-                        default=None,
-                        help_text="Keys of the entries in the admin’s history.",
-                        null=True,
+                    models.TextField(
+                        blank=True,
+                        help_text="Keys of its entries in the admin’s history, with commas.",
                         verbose_name="history",
                     ),
                 ),

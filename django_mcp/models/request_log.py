@@ -63,8 +63,8 @@ class RequestLog(Stored):
     approval = IdentifierField(_("approval"), max_length=32, blank=True, help_text=_("The approval request."))
     task_id = IdentifierField(_("task id"), max_length=64, blank=True)
     history_id = IdentifierField(_("history id"), max_length=32, blank=True, help_text=_("In the entries it wrote."))
-    log_entries = JSONTextField(
-        _("history"), null=True, default=None, help_text=_("Keys of the entries in the admin’s history.")
+    log_entries = models.TextField(
+        _("history"), blank=True, help_text=_("Keys of its entries in the admin’s history, with commas.")
     )
     trace_id = IdentifierField(_("trace id"), max_length=32, blank=True)
 
