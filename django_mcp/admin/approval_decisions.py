@@ -76,14 +76,15 @@ def decide(request: HttpRequest, row: Approval) -> DecisionMessage:
         PermissionDenied: the user may not decide, or has no session: a person has to decide, so other authentication
             of the site does not count.
     """
-    # Also not a token beside the session of another account.
-    if str(request.session.get(SESSION_KEY)) != request.user._meta.pk.value_to_string(request.user):  # type: ignore[union-attr]  # noqa: SLF001 - Django's documented API
+    user: Any = request.user
+    # Nor does a token beside the session of another account.
+    if request.session.get(SESSION_KEY) != user._meta.pk.value_to_string(user):  # noqa: SLF001 - as Django's login()
         raise PermissionDenied
     form = DecisionForm(row, request.POST)
     if not form.is_valid():
         problems = [f"{name}: {' '.join(map(str, words))}" for name, words in form.errors.items()]
         return messages.ERROR, _("Not decided. %s") % " ".join(problems)
-    return decide_card(row, request.user, form.cleaned_data, in_admin=True)
+    return decide_card(row, user, form.cleaned_data, in_admin=True)
 
 
 def decide_card(

@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 from django_mcp.conf import settings
+from django_mcp.core.policies import OTHER_PERSON
 from django_mcp.core.server import every_server
 from django_mcp.models import Approval
 from django_mcp.primitives.tool import Tool
@@ -51,7 +52,7 @@ def may_decide(approval: Approval, user: Any, *, in_admin: bool = True) -> bool:
     """
     if not is_own(approval, user):
         return may_approve(user, approval.server)
-    if not in_admin:
+    if not in_admin or _needs_other_person(approval):
         return False
     tool = _tool_of(approval.server, approval.tool)
     if tool is not None and tool.self_approval:
@@ -76,6 +77,10 @@ def is_decided_by_requester(approval: Approval) -> bool:
     """Return True if requesters of this tool decide without a permission, as far as the endpoint accepts them."""
     tool = _tool_of(approval.server, approval.tool)
     return approval.user_id is not None and tool is not None and bool(tool.self_approval)
+
+
+def _needs_other_person(approval: Approval) -> bool:
+    return isinstance(approval.preview, dict) and approval.preview.get(OTHER_PERSON) is True
 
 
 def _is_left_to_requester(tool: Tool | None) -> bool:

@@ -40,7 +40,7 @@ BLOCK = re.compile(r"(<!-- begin: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 NOT_HOOKS = {"allows"}
 """Methods of ``ModelResource`` that take a context and are not meant to be overridden."""
 OF_THE_PACKAGE = {
-    *("channel", "crash", "deadline", "grant", "inline", "is_large", "is_relayed", "relay"),
+    *("channel", "crash", "deadline", "grant", "history", "inline", "is_large", "is_relayed", "relay"),
     *("runner", "site_runner", "consume_state", "transaction"),
 }
 """Attributes of ``Context`` that tools have no use for."""

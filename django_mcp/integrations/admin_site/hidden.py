@@ -3,8 +3,6 @@
 from collections.abc import Collection
 from typing import Any
 
-from django.contrib.auth.forms import ReadOnlyPasswordHashWidget
-
 from django_mcp.conf import settings
 from django_mcp.core.redaction import is_hidden
 
@@ -19,6 +17,8 @@ HIDDEN_MODELS = frozenset({"auth.permission"})
 
 def is_secret_widget(widget: Any) -> bool:
     """Return True if a widget shows or takes a password."""
+    from django.contrib.auth.forms import ReadOnlyPasswordHashWidget  # noqa: PLC0415 - needs the app
+
     inner = getattr(widget, "widget", widget)  # of RelatedFieldWidgetWrapper
     return isinstance(inner, ReadOnlyPasswordHashWidget) or getattr(inner, "input_type", None) == "password"
 

@@ -7,11 +7,13 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from django import forms
+from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from django_mcp.core.context import Context
+from django_mcp.core.policies import OTHER_PERSON
 from django_mcp.integrations.admin_site import deletion
 from django_mcp.integrations.admin_site.changeform import (
     VERSION,
@@ -29,7 +31,7 @@ from django_mcp.model_resources.schema import to_json_value
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.schema import ArgumentError
 
-MASKED = "hidden"
+MASKED, GAINED = "hidden", "gained"
 Row = dict[str, Any]
 
 
@@ -88,9 +90,9 @@ def preview_of_save(
     try:
         saved = _save(page, given, stop, key)
     except _Stopped:
-        return {**told, "changes": [*_changes(page, stop, opened)]}
+        return {**told, **_seen(page, stop, opened)}
     if stop.form is not None:  # the stop was caught: what the page saves besides is not known
-        return {**told, "changes": [*_changes(page, stop, opened)], "incomplete": True}
+        return {**told, **_seen(page, stop, opened), "incomplete": True}
     # A view of the site's own saves it without asking the ModelAdmin: what was given is all that is known.
     del saved
     label = options.label_lower
@@ -109,6 +111,13 @@ def _save(page: FormPage, given: Mapping[str, Any], stop: _Stop, key: Any) -> Sa
         if stop.form is None:
             raise
         return None
+
+
+def _seen(page: FormPage, stop: _Stop, opened: Collection[str]) -> Row:
+    changes = [*_changes(page, stop, opened)]
+    # Also on pages whose inlines or fields are only known now.
+    gains = any(change["field"] == GAINED for change in changes)
+    return {"changes": changes, **({OTHER_PERSON: True} if gains else {})}
 
 
 def _changes(page: FormPage, stop: _Stop, opened: Collection[str]) -> Iterator[Row]:
@@ -131,7 +140,7 @@ def _changes(page: FormPage, stop: _Stop, opened: Collection[str]) -> Iterator[R
                 label = _("%(model)s: added") % {"model": title} if is_new else f"{title} {form.instance}"
                 yield from _fields(form, options.label_lower, opened, where, label)
     if gained := gained_permissions(kept):
-        yield {"field": "gained", "label": _("Permissions gained"), "after": gained, "computed": True}
+        yield {"field": GAINED, "label": _("Permissions gained"), "after": gained, "computed": True}
 
 
 def _fields(form: Any, model: str, opened: Collection[str], where: str = "", prefix: str = "") -> Iterator[Row]:
@@ -141,7 +150,7 @@ def _fields(form: Any, model: str, opened: Collection[str], where: str = "", pre
         bound = form[name]
         is_masked = is_secret_widget(bound.field.widget) or is_secret(model, name, opened)
         label = plain(bound.label) if not prefix else f"{prefix}: {plain(bound.label)}"
-        change = {"field": f"{where}.{name}" if where else name, "label": label}
+        change = {"field": f"{where}.{name}" if where else name, "label": label, **_if_computed(form.instance, name)}
         after = MASKED if is_masked else _told(bound, form.cleaned_data.get(name))
         if form.instance._state.adding:  # noqa: SLF001 - Django's documented API
             yield {**change, "after": after}
@@ -211,4 +220,14 @@ def _shown(ctx: Context, site: Any, model: type[models.Model], key: Any, opened:
     labels = labels_of(fields)
     values, _read_only, titles = values_of(fields, page.options.label_lower, opened)
     for name, value in values.items():
-        yield {"field": name, "label": labels[name], "before": titles.get(name, value)}
+        computed = _if_computed(model, name)
+        yield {"field": name, "label": labels[name], "before": titles.get(name, value), **computed}
+
+
+def _if_computed(model: Any, name: str) -> Row:
+    """Return the mark of values that the site's code makes: if they differ later, the row need not have changed."""
+    try:
+        model._meta.get_field(name)  # noqa: SLF001 - Django's documented API
+    except FieldDoesNotExist:
+        return {"computed": True}
+    return {}

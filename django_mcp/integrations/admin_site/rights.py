@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Group, Permission, PermissionsMixin
 from django.db import models
 from django.utils.translation import gettext as _
 
@@ -25,6 +24,8 @@ def gives_rights(admin: Any) -> bool:
 
 
 def _is_of_rights(model: type[models.Model]) -> bool:
+    from django.contrib.auth.models import Group, Permission, PermissionsMixin  # noqa: PLC0415 - needs the app
+
     if issubclass(model, get_user_model() | PermissionsMixin | Group | Permission):
         return True
     related = (field.related_model for field in model._meta.get_fields() if not field.auto_created)  # noqa: SLF001
@@ -44,7 +45,9 @@ def gained_permissions(forms: Iterable[Any]) -> list[str]:
     return shown
 
 
-def _permissions(form: Any, *, is_new: bool) -> Iterator[Permission]:
+def _permissions(form: Any, *, is_new: bool) -> Iterator[Any]:
+    from django.contrib.auth.models import Group, Permission  # noqa: PLC0415 - needs the app
+
     for name, field in form.fields.items():
         model = getattr(getattr(field, "queryset", None), "model", None)
         if model is None or not issubclass(model, Group | Permission):

@@ -1,8 +1,11 @@
 """``admin_tools``: the models of an ``AdminSite`` as tools for staff."""
 
+import copy
+import dataclasses
+import logging
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -15,6 +18,7 @@ from django.utils.text import camel_case_to_spaces, capfirst, slugify
 
 from django_mcp.core.context import Context
 from django_mcp.core.decorators import register_at
+from django_mcp.core.rate_limited_log import log_rate_limited
 from django_mcp.core.request import require_same
 from django_mcp.core.server import Where
 from django_mcp.core.signals import urls_made
@@ -65,6 +69,7 @@ def admin_tools(
     show: Collection[str] = (),
     approval: Literal["self", "other"] = "self",
     safe_actions: Collection[str] = (),
+    verified: Callable[[Context], bool] | None = None,
     server: Where = None,
     **options: Any,
 ) -> None:
@@ -85,6 +90,9 @@ def admin_tools(
         approval: ``"self"`` if callers may decide their own calls, on the approval's page in the admin; ``"other"`` if
             another person has to. Users, groups and other models that give rights always need another person.
         safe_actions: names of actions that change nothing, such as ``"export_csv"``. They need no approval.
+        verified: for an ``AdminSite`` that asks ``request.user.is_verified()``, as django-otp's does: takes the
+            ``Context`` and returns what that says, such as whether the client's scopes or its sign-in had a second
+            factor.
         server: one or several endpoints or namespaces to register at. Default: ``django_mcp.server``.
         **options: options of ``tool`` for all of them: ``scopes``, ``groups``, ``tags``, ``rate_limit``, ….
 
@@ -99,8 +107,17 @@ def admin_tools(
         if isinstance(given, str):
             msg = f"admin_tools: {name} must be a list, like [{given!r}]."
             raise ImproperlyConfigured(msg)
-    labels = frozenset(only), frozenset(exclude)
-    offered = AdminTools(_site(site), *labels, write, frozenset(show), approval, safe_actions, options)
+    offered = AdminTools(
+        _site(site),
+        only=frozenset(only),
+        exclude=frozenset(exclude),
+        write=write,
+        show=frozenset(show),
+        approval=approval,
+        safe_actions=frozenset(safe_actions),
+        verified=verified,
+        options=options,
+    )
     register_at(server, lambda _: offered.tools())
     _late.append((offered, server))
 
@@ -137,16 +154,18 @@ class AdminTools:
     def __init__(
         self,
         site: Any,
+        *,
         only: frozenset[str],
         exclude: frozenset[str],
         write: bool,
         show: frozenset[str],
         approval: str,
-        safe_actions: Collection[str],
+        safe_actions: frozenset[str],
+        verified: Callable[[Context], bool] | None,
         options: Mapping[str, Any],
     ) -> None:
         self.site, self._write, self.opened, self._options = site, write, show, options
-        self._approval, self.safe_actions = approval, frozenset(safe_actions)
+        self._approval, self.safe_actions, self._verified = approval, safe_actions, verified
         known = {label for model in self._registered() for label in _labels(model)}
         if unknown := sorted((only | exclude) - known):
             msg = f"admin_tools: the admin has no {unknown[0]!r}. It has: {', '.join(sorted(known))}."
@@ -216,7 +235,14 @@ class AdminTools:
 
     def admits(self, ctx: Context) -> bool:
         """Return True if the admin site admits the caller."""
-        return ctx.user is not None and bool(self.site.has_permission(self.request(ctx)))
+        if ctx.user is None:
+            return False
+        try:
+            return bool(self.site.has_permission(self.request(ctx)))
+        except Exception as error:  # noqa: BLE001 - such as what middleware of the site sets and is not there
+            words = "%r admits no caller of its tools, as has_permission() failed: %s"
+            log_rate_limited(logging.ERROR, words, self.site.name, f"{type(error).__name__}: {error}")
+            return False
 
     def may(self, ctx: Context, model: type[models.Model], verb: str) -> bool:
         """Return True if the caller may do this with some rows of a model."""
@@ -228,7 +254,19 @@ class AdminTools:
 
     def request(self, ctx: Context) -> Any:
         """Return a request of the caller to ask the admin with."""
+        self.verify(ctx)
         return site_request(ctx, Call("GET", "/"))
+
+    def verify(self, ctx: Context) -> None:
+        """Have the user of a call say whether they are verified, if the site told how to find out."""
+        user: Any = ctx.user
+        if self._verified is None or getattr(user, "_mcp_verified_for", None) is self:
+            return
+        is_verified = bool(self._verified(ctx))
+        # A copy: calls of one credential may share the user, and another admin may ask otherwise.
+        user = copy.copy(user)
+        user.is_verified, user._mcp_verified_for = lambda: is_verified, self  # noqa: SLF001 - ours
+        ctx.principal = dataclasses.replace(ctx.principal, user=user)
 
     # The overview
 
@@ -373,6 +411,7 @@ class AdminTool(Tool):
     # A call
 
     def _run(self, ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
+        self.offered.verify(ctx)
         given = {name: value for name, value in keywords["given"].items() if value is not None or self.verb in WRITING}
         self._check_names(ctx, given)
         key, site, opened = given.pop(KEY, None), self.offered.site, self.offered.opened
@@ -433,6 +472,7 @@ class AdminTool(Tool):
         return row  # type: ignore[no-any-return]
 
     def _preview(self, ctx: Context, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.offered.verify(ctx)
         given, site = dict(keywords["given"]), self.offered.site
         key = given.pop(KEY, None)
         if self.verb == "delete":

@@ -1,16 +1,23 @@
 """Calls of the admin's tools through the approval gate, as clients of both eras make them."""
 
+import sys
+import types
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from django.contrib.admin import site
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
+from django.test import override_settings
+from django.urls import clear_url_caches, path, re_path
 
 from demo_project.travel.models import City, Hotel
 from django_mcp import MCPServer, admin_tools
 from django_mcp.approvals.decisions import approve, deny
 from django_mcp.models import Approval
+from django_mcp.transports.view import mcp_view
 from tests.approvals.asking import call, kind_of, texts
 from tests.approvals.conftest import people, server  # noqa: F401 - fixtures
 from tests.approvals.test_waiting import Waiting, patiently  # noqa: F401 - a fixture
@@ -34,12 +41,31 @@ def hotel(people: People) -> Iterator[Hotel]:  # noqa: F811 - the fixture
 
 
 @pytest.fixture
-def change(server: MCPServer, people: People, hotel: Hotel, version: str) -> Callable[[], dict[str, Any]]:  # noqa: F811
+def change(
+    server: MCPServer,  # noqa: F811 - the fixture
+    people: People,  # noqa: F811 - likewise
+    hotel: Hotel,
+    version: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[[], dict[str, Any]]:
     """Changes the price as Ann, who is a superuser."""
     User.objects.filter(pk=people["ann"].pk).update(is_staff=True, is_superuser=True)
+    monkeypatch.setattr("tests.clients.urls", with_admin)
     admin_tools(server=server, only=["travel.hotel"])
     client = Client(server, version, "view")
     return lambda: call(client, people["ann"], "change_hotel", pk=hotel.pk, price="150").result
+
+
+@contextmanager
+def with_admin(server: MCPServer) -> Iterator[None]:  # noqa: F811 - no fixture here
+    """The endpoint and the site's admin."""
+    module = types.ModuleType("tests.integrations.admin_site.urls_of_a_gate")
+    module.urlpatterns = [path("admin/", site.urls), re_path(rf"^{server.path}/?$", mcp_view(server))]  # type: ignore[attr-defined]
+    sys.modules[module.__name__] = module
+    with override_settings(ROOT_URLCONF=module.__name__):
+        clear_url_caches()
+        yield
+    clear_url_caches()
 
 
 def price(hotel: Hotel) -> int:

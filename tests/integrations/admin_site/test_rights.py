@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django import forms
 from django.contrib import admin
 from django.contrib.admin import AdminSite
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
@@ -15,6 +16,7 @@ from django_mcp import MCPServer, admin_tools
 from django_mcp.approvals.decisions import approve
 from django_mcp.models import Approval
 from django_mcp.test import MCPClient
+from tests.integrations.admin_site.office import make_city, make_hotel, own_site
 
 pytestmark = pytest.mark.django_db
 
@@ -89,6 +91,36 @@ def test_an_approver_reads_what_a_user_would_gain_also_through_groups(office: MC
     assert not any(change["field"] == "gained" for change in preview()["changes"])
     client.call("add_group", name="cleaners", permissions=[view.pk]).assert_needs_approval()
     assert gained() == [str(view)]
+
+
+class Staffing(forms.ModelForm):
+    """Gives the groups of a hotel's staff rights, as nothing but the form says."""
+
+    teams = forms.ModelMultipleChoiceField(Group.objects.all(), required=False)
+
+    class Meta:
+        model = Hotel
+        fields = ("price",)
+
+
+class StaffedHotels(admin.ModelAdmin):
+    form = Staffing
+
+
+def test_a_page_that_turns_out_to_give_rights_is_not_its_requesters_to_approve(
+    make_server: Make, policies: None, boss: User
+) -> None:
+    hotel = make_hotel(make_city())
+    desk = Group.objects.create(name="desk")
+    desk.permissions.set([Permission.objects.get(codename="change_hotel")])
+    with own_site({Hotel: StaffedHotels}) as site:
+        server = make_server("office", search_tools=0)
+        admin_tools(site, server=server)
+        client = MCPClient(boss, server=server, protocol_version="modern")
+        client.call("change_hotel", pk=hotel.pk, teams=[desk.pk]).assert_needs_approval()
+        assert not approve(Approval.objects.latest("pk"), boss, in_admin=True)
+        client.call("change_hotel", pk=hotel.pk, price="5").assert_needs_approval()
+        assert approve(Approval.objects.latest("pk"), boss, in_admin=True), "the page's other calls are theirs"
 
 
 @pytest.mark.parametrize("options", [{"approval": "nobody"}, {"self_approval": True}])
