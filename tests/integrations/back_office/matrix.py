@@ -67,6 +67,7 @@ def line(group: str, name: str, model: type[Model], base: type[admin.ModelAdmin]
     site = next((each for each in sites if model not in each._registry), None)
     if site is None:
         site = admin.AdminSite(f"matrix{len(sites)}")
+        site.enable_nav_sidebar = False
         sites.append(site)
     site.register(model, type("LineAdmin", (base,), options))
     lines.append(Line(group, name, site, model))
