@@ -38,6 +38,7 @@ class Browser:
     def __init__(self, site: AdminSite, user: Any) -> None:
         self.site = site
         self.user = user
+        self._open: tuple[str, BeautifulSoup | None] = ("", None)
         self.sign_in()
 
     def sign_in(self) -> None:
@@ -65,8 +66,12 @@ class Browser:
 
     def form_data(self, model: type[Model], pk: str | None) -> Page:
         """Return what the untouched form would send, and the texts of read-only fields."""
-        response, page = self._get(self._form_address(model, pk))
-        return response if page is None else self._form(page, response)
+        address = self._form_address(model, pk)
+        response, page = self._get(address)
+        if page is None:
+            return response
+        self._open = (address, page)
+        return self._form(page, response)
 
     def _form(self, page: BeautifulSoup, response: Any) -> Page:
         form, button = html.find_form(page)
@@ -104,13 +109,19 @@ class Browser:
         return response if page is None else Page(State.SHOWN, {"names": tuple(html.list_actions(page))})
 
     def save(self, model: type[Model], pk: str | None, values: Mapping[str, Value]) -> Page:
-        """Fill in the form, press "Save and continue editing", and return messages and errors."""
+        """Fill in the form, press "Save and continue editing", and return messages and errors.
+
+        If ``form_data`` read this form last, it is that page which is filled in.
+        """
         address = self._form_address(model, pk)
-        response, page = self._get(address)
-        if page is None:
-            return response
-        form, button = html.find_form(page)
-        if form is None or button is None:
+        page: BeautifulSoup | None
+        opened, page = self._open
+        if opened != address:
+            response, page = self._get(address)
+            if page is None:
+                return response
+        form, button = html.find_form(page) if page is not None else (None, None)
+        if page is None or form is None or button is None:
             return Page(State.REFUSED, why="cannot be saved")
         controls = html.controls_of(page, form)
         sent = html.successful(controls)

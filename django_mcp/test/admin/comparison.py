@@ -138,6 +138,7 @@ def effects(
         ours = browser or Browser(site, user)
         before = dump()
         for model in models_of(site, only):
+            sign_in(ours)
             for pk in (None, *ours.changelist(model, "").keys[:rows]):
                 _save_page(ours, endpoint, found, before, model, pk)
     return found
@@ -146,6 +147,7 @@ def effects(
 def _save_page(
     browser: Side, endpoint: Side, found: Differences, before: Mapping[str, Rows], model: type[Model], pk: str | None
 ) -> None:
+    sign_in(browser)
     for name, values in trials(model, browser.form_data(model, pk), pk):
         page = f"{'add' if pk is None else f'change {pk}'} with {name}"
         ours, theirs = outcome(browser, before, model, pk, values), outcome(endpoint, before, model, pk, values)
@@ -161,14 +163,18 @@ def outcome(
 ) -> Page:
     """Save on a side, and return the page with what was changed in each table."""
     with trial(before) as changes:
-        sign_in = getattr(side, "sign_in", None)
-        if sign_in is not None:  # a session may have been in the cache
-            sign_in()
+        sign_in(side)
         page = side.save(model, pk, values)
     if page.state == State.UNKNOWN:
         return page
     tables = {f"table {table}": rows for table, rows in changes.tables.items()}
     return Page(page.state, {**page.parts, **tables, "mails": changes.mails}, why=page.why)
+
+
+def sign_in(side: Side) -> None:
+    """Begin a new session: that of a run went with its transaction, or with the cache."""
+    if isinstance(side, Browser):
+        side.sign_in()
 
 
 def trials(model: type[Model], form: Page, pk: str | None) -> Iterator[tuple[str, dict[str, Value]]]:

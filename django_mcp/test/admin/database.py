@@ -51,17 +51,28 @@ def trial(before: Mapping[str, Rows]) -> Iterator[Changes]:
         sent = len(getattr(mail, "outbox", ()))
         began = datetime.now(UTC)
         yield changes
-        after = dump(began)
+        after = dump()
+        ended = datetime.now(UTC)
         changes.mails = tuple(message.subject for message in getattr(mail, "outbox", ())[sent:])
     for table in sorted({*before, *after}):
         removed = before.get(table, Rows()) - after.get(table, Rows())
         added = after.get(table, Rows()) - before.get(table, Rows())
         if removed or added:
-            changes.tables[table] = (ordered(removed), ordered(added))
+            changes.tables[table] = (ordered(removed), ordered(without_clock(added, began, ended)))
 
 
 def ordered(rows: Rows) -> tuple[tuple[Any, ...], ...]:
     return tuple(sorted(rows.elements(), key=repr))
+
+
+def without_clock(rows: Rows, began: datetime, ended: datetime) -> Rows:
+    """Return the rows with moments of the run as the same one, whoever set them."""
+
+    def is_now(value: Any) -> bool:
+        moment = moment_of(value)
+        return moment is not None and began - MARGIN <= moment <= ended + MARGIN
+
+    return Rows(tuple("now" if is_now(value) else value for value in row) for row in rows.elements())
 
 
 def left_out() -> set[str]:
@@ -70,8 +81,8 @@ def left_out() -> set[str]:
     return {"django_session", *(model._meta.db_table for model in ours)}
 
 
-def dump(began: datetime | None = None) -> dict[str, Rows]:
-    """Return the rows of all tables. Moments since *began* are all the same one."""
+def dump() -> dict[str, Rows]:
+    """Return the rows of all tables of models."""
     excluded = left_out()
     tables: dict[str, Rows] = {}
     connection = connections[DEFAULT_DB_ALIAS]
@@ -79,22 +90,18 @@ def dump(began: datetime | None = None) -> dict[str, Rows]:
     with connection.cursor() as cursor:
         for table in sorted(managed.intersection(connection.introspection.table_names(cursor)) - excluded):
             cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")  # noqa: S608 - its own name
-            tables[table] = Rows(tuple(comparable(value, began) for value in row) for row in cursor.fetchall())
+            tables[table] = Rows(tuple(comparable(value) for value in row) for row in cursor.fetchall())
     return tables
 
 
-def comparable(value: Any, began: datetime | None) -> Any:
-    """Return a value as it is compared: hashable, without the clock, without the client in a history's entry."""
+def comparable(value: Any) -> Any:
+    """Return a value as it is compared: hashable, and without the client in a history's entry."""
     if isinstance(value, memoryview):
         return bytes(value)
     if isinstance(value, list | dict):
         value = json.dumps(value, sort_keys=True)
     if isinstance(value, str) and '"mcp"' in value:
         return without_client(value)
-    if began is not None:
-        moment = moment_of(value)
-        if moment is not None and began - MARGIN <= moment <= datetime.now(UTC) + MARGIN:
-            return "now"
     return value
 
 
