@@ -170,6 +170,10 @@ class Tool(Primitive):
         if self.output.schema is not None:
             self.definition["outputSchema"] = for_results(self.output.schema)
 
+    def schema_for(self, context: Any) -> dict[str, Any] | None:  # noqa: ARG002
+        """Return the schema of the arguments for the caller of a context, or None for that of all. May query."""
+        return None
+
     @property
     def form_schema(self) -> Mapping[str, Any]:
         """The schema of the arguments for people's forms: with all choices, which ``inputSchema`` may only describe."""
