@@ -6,6 +6,7 @@ It needs to know nothing of the site. Any site can run it on its own admin.
 from django_mcp.test.admin.browser import Browser as Browser
 from django_mcp.test.admin.comparison import effects as effects
 from django_mcp.test.admin.comparison import walk as walk
+from django_mcp.test.admin.endpoint import Endpoint as Endpoint
 from django_mcp.test.admin.pages import Difference as Difference
 from django_mcp.test.admin.pages import Differences as Differences
 from django_mcp.test.admin.pages import Field as Field

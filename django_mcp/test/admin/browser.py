@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote as url_unquote
 from urllib.parse import urlencode
 
 from bs4 import BeautifulSoup
@@ -15,7 +16,7 @@ from django.test import Client
 from django.urls import NoReverseMatch, reverse
 
 from django_mcp.test.admin import html
-from django_mcp.test.admin.pages import Field, Page, State, Value, normalize
+from django_mcp.test.admin.pages import Field, Link, Page, State, Value, normalize
 
 SORTS = {
     JSONField: "json",
@@ -48,20 +49,20 @@ class Browser:
 
     # Pages.
 
-    def changelist(self, model: type[Model], query: str) -> Page:
+    def changelist(self, model: type[Model], link: Link | None) -> Page:
         """Return keys, number and column texts of the rows, and the links that lead to others."""
         address = self.address(model, "changelist")
-        response, page = self._get(address, query)
+        response, page = self._get(address, "" if link is None else link.query)
         if page is None:
             return response
         rows = html.list_rows(page)
         keys = self._keys(page, response.context_data, address, rows)
         parts: dict[str, Any] = {"rows": keys, "number of rows": html.total(page)}
         for key, (_, cells) in zip(keys, rows, strict=False):
-            parts |= {f"column {name} of {key}": text for name, text in cells.items()}
+            parts |= {f"column {number} of {key}": text for number, text in enumerate(cells, 1)}
         links = [*html.list_links(page)]
         if page.select_one("#searchbar") is not None:
-            links += [html.Link("search", urlencode({"q": word})) for word in self._words(rows)]
+            links += [Link("search", urlencode({"q": word})) for word in self._words(rows)]
         return Page(State.SHOWN, parts, keys, tuple(links))
 
     def form_data(self, model: type[Model], pk: str | None) -> Page:
@@ -177,7 +178,7 @@ class Browser:
     # Changelists.
 
     def _keys(
-        self, page: BeautifulSoup, context: Any, address: str, rows: list[tuple[str | None, dict[str, str]]]
+        self, page: BeautifulSoup, context: Any, address: str, rows: list[tuple[str | None, list[str]]]
     ) -> tuple[str, ...]:
         """Return the keys of rows, from their boxes, their links or, where the page has neither, its context."""
         if all(key is not None for key, _ in rows):
@@ -187,15 +188,15 @@ class Browser:
             for link in row.select("th a[href], td a[href]"):
                 place, _, rest = str(link["href"]).partition("?")[0].removeprefix(address).partition("/change/")
                 if not rest and place and "/" not in place:
-                    links.append(unquote(place))
+                    links.append(unquote(url_unquote(place)))
                     break
         if len(links) == len(rows):
             return tuple(links)
         return tuple(str(row.pk) for row in context["cl"].result_list)
 
-    def _words(self, rows: list[tuple[str | None, dict[str, str]]]) -> list[str]:
+    def _words(self, rows: list[tuple[str | None, list[str]]]) -> list[str]:
         """Return words to search for: one of the first row, and one that no row has."""
-        words = [text.split()[0] for _, cells in rows[:1] for text in cells.values() if text.split()]
+        words = [text.split()[0] for _, cells in rows[:1] for text in cells if text.split()]
         return [*words[:1], "zzzqqq"]
 
 

@@ -10,6 +10,7 @@ from django.db.models import Model
 
 from django_mcp.test.admin.browser import Browser, pages_of
 from django_mcp.test.admin.database import Rows, dump, trial
+from django_mcp.test.admin.endpoint import Endpoint
 from django_mcp.test.admin.pages import (
     Difference,
     Differences,
@@ -28,7 +29,7 @@ from django_mcp.test.client import rehearsal
 def walk(
     site: AdminSite,
     user: Any,
-    endpoint: Side,
+    endpoint: Side | None = None,
     *,
     browser: Side | None = None,
     only: Collection[type[Model]] = (),
@@ -44,7 +45,7 @@ def walk(
     Args:
         site: the admin site.
         user: the user.
-        endpoint: the side to judge.
+        endpoint: the side to judge. Default: the tools of ``admin_tools``.
         browser: the side to judge it by. Default: a browser.
         only: models to look at. Default: all.
         rows: number of rows of each model whose pages are read.
@@ -55,7 +56,7 @@ def walk(
     """
     found = Differences()
     with rehearsal():
-        judge = _Walk(browser or Browser(site, user), endpoint, found, rows, links)
+        judge = _Walk(browser or Browser(site, user), endpoint or Endpoint(site, user), found, rows, links)
         for model in models_of(site, only):
             judge.model(model)
     return found
@@ -76,12 +77,12 @@ class _Walk:
         self.links = links
 
     def model(self, model: type[Model]) -> None:
-        first = self.compare(model, "changelist", "changelist", "")
+        first = self.compare(model, "changelist", "changelist", None)
         followed: dict[str, int] = {}
         for link in first.links:
             followed[link.kind] = followed.get(link.kind, 0) + 1
             if followed[link.kind] <= self.links:
-                self.compare(model, f"changelist ?{link.query}", "changelist", link.query, kind=link.kind)
+                self.compare(model, f"changelist ?{link.query}", "changelist", link, kind=link.kind)
         self.compare(model, "actions", "actions")
         self.compare(model, "add", "form_data", None)
         for pk in self.keys(model, first):
@@ -111,7 +112,7 @@ class _Walk:
 def effects(
     site: AdminSite,
     user: Any,
-    endpoint: Side,
+    endpoint: Side | None = None,
     *,
     browser: Side | None = None,
     only: Collection[type[Model]] = (),
@@ -125,7 +126,7 @@ def effects(
     Args:
         site: the admin site.
         user: the user.
-        endpoint: the side to judge.
+        endpoint: the side to judge. Default: the tools of ``admin_tools``.
         browser: the side to judge it by. Default: a browser.
         only: models to save. Default: all.
         rows: number of rows of each model that are changed.
@@ -136,11 +137,12 @@ def effects(
     found = Differences()
     with rehearsal():
         ours = browser or Browser(site, user)
+        theirs = endpoint or Endpoint(site, user)
         before = dump()
         for model in models_of(site, only):
             sign_in(ours)
-            for pk in (None, *ours.changelist(model, "").keys[:rows]):
-                _save_page(ours, endpoint, found, before, model, pk)
+            for pk in (None, *ours.changelist(model, None).keys[:rows]):
+                _save_page(ours, theirs, found, before, model, pk)
     return found
 
 

@@ -20,6 +20,8 @@ def text_of(tag: Tag) -> str:
         return normalize(" ".join(filter(None, map(shown_value, controls))))
     for icon in tag.find_all("img"):
         icon.replace_with(str(icon.get("alt", "")))
+    for line_break in tag.find_all("br"):
+        line_break.replace_with("\n")
     return normalize(tag.get_text())
 
 
@@ -32,6 +34,9 @@ def shown_value(control: Tag) -> str:
         return ""
     if control.get("type") == "checkbox":
         return str(control.has_attr("checked"))
+    if control.get("type") == "radio":
+        label = control.find_parent("label")
+        return normalize(label.get_text()) if control.has_attr("checked") and label is not None else ""
     return str(control.get("value", ""))
 
 
@@ -46,18 +51,16 @@ def named_class(tag: Tag, prefix: str) -> str | None:
 # Changelists.
 
 
-def list_rows(page: BeautifulSoup) -> list[tuple[str | None, dict[str, str]]]:
-    """Return each row's key, or None if it has no box to select it, and its texts by column."""
+def list_rows(page: BeautifulSoup) -> list[tuple[str | None, list[str]]]:
+    """Return each row's key, or None if it has no box to select it, and its texts, column by column."""
     rows = []
     for row in page.select("#result_list > tbody > tr"):
         box = row.select_one("input.action-select, input[name=_selected_action]")
-        cells: dict[str, str] = {}
-        for cell in row.find_all(["th", "td"], recursive=False):
-            name = named_class(cell, "field-")
-            if name is not None:
-                while name in cells:  # two lambdas have one name
-                    name += "'"
-                cells[name] = text_of(cell)
+        cells = [
+            text_of(cell)
+            for cell in row.find_all(["th", "td"], recursive=False)
+            if named_class(cell, "field-") is not None
+        ]
         if cells or box:
             rows.append((None if box is None else str(box["value"]), cells))
     return rows
@@ -82,10 +85,19 @@ def list_links(page: BeautifulSoup) -> Iterator[Link]:
     seen = set()
     for kind, selector in LINKS.items():
         for link in page.select(selector):
+            if link.find_parent(class_="column-__str__") is not None:
+                continue  # Django shows such a link, which orders by nothing
             query = str(link["href"])[1:]
             if query and "_facets" not in query and query not in seen:
                 seen.add(query)
-                yield Link(kind, query)
+                yield Link(kind, query, str(position(link)) if kind == "order" else normalize(link.get_text()))
+
+
+def position(link: Tag) -> int:
+    """Return the position of the column in whose head a link is, from 1."""
+    head = link.find_parent("th")
+    before = head.find_previous_siblings("th") if head is not None else []
+    return 1 + sum("action-checkbox-column" not in each.get_attribute_list("class") for each in before)
 
 
 def list_actions(page: BeautifulSoup) -> dict[str, str]:
@@ -168,8 +180,8 @@ def read_only_texts(form: Tag) -> dict[str, str]:
     texts = {}
     for place in form.select(".readonly, .inline-group td[class^=field-] > p"):
         parent = place.find_parent(lambda tag: named_class(tag, "field-") is not None)
-        if parent is None:
-            continue
+        if parent is None or place.find(["input", "select", "textarea"]) is not None:
+            continue  # some widgets have a paragraph of their own
         row = place.find_parent(class_="form-row" if parent.name == "td" else "inline-related")
         inline = place.find_parent(class_="inline-group")
         name = named_class(parent, "field-")
@@ -274,11 +286,11 @@ def deletion(page: BeautifulSoup) -> dict[str, object]:
 
 
 def history_rows(page: BeautifulSoup) -> tuple[tuple[str, str], ...]:
-    """Return user and text of each entry. Its time is a clock's."""
+    """Return name of the user and text of each entry. Its time is a clock's."""
     rows = []
     for row in page.select("#change-history tbody tr"):
         user, action = row.find_all("td")[:2]
-        rows.append((text_of(user), text_of(action)))
+        rows.append((text_of(user).partition(" (")[0], text_of(action)))
     return tuple(rows)
 
 

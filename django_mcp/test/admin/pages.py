@@ -28,10 +28,12 @@ class Link:
     Attributes:
         kind: ``"filter"``, ``"date"``, ``"order"``, ``"page"`` or ``"search"``.
         query: its query string.
+        text: its text; of an order the position of the column, from 1.
     """
 
     kind: str
     query: str
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,8 +133,8 @@ class Differences(list[Difference]):
 class Side(Protocol):
     """The admin as one user meets it: in a browser, or at an endpoint. Keys of rows are text; None is the add page."""
 
-    def changelist(self, model: type[Model], query: str) -> Page:
-        """Return keys, number and column texts of the rows for a query string of the changelist."""
+    def changelist(self, model: type[Model], link: Link | None) -> Page:
+        """Return keys, number and column texts of the rows of the changelist, or of those that a link leads to."""
 
     def form_data(self, model: type[Model], pk: str | None) -> Page:
         """Return the data that the untouched form would send, and the texts of read-only fields."""
@@ -155,6 +157,8 @@ def compare(model: type[Model], name: str, browser: Page, endpoint: Page) -> Ite
     label = model._meta.label_lower
     if State.UNKNOWN in {browser.state, endpoint.state}:
         return
+    if browser.state == State.REFUSED and endpoint.state == State.INVALID:
+        return  # a tool refuses in words, whatever the reason
     if browser.state != endpoint.state:
         # What the admin fails at, the endpoint may refuse in words.
         if browser.state == State.FAILED and endpoint.state in {State.REFUSED, State.INVALID}:

@@ -10,7 +10,7 @@ from django.contrib import messages
 from django.contrib.admin.models import LogEntry
 from django.db.models import Model
 
-from django_mcp.test.admin import Browser, Page, State, Value, effects, walk
+from django_mcp.test.admin import Browser, Link, Page, State, Value, effects, walk
 from tests.integrations.back_office import models
 from tests.integrations.back_office.shop import site
 
@@ -68,9 +68,17 @@ WRONG_PAGES: dict[str, tuple[str, Callable[[Page], Page], str]] = {
     "the number of rows is wrong": ("changelist", lambda page: with_part(page, "number of rows", 99), "number of rows"),
     "a column's text is changed": ("changelist", lambda page: with_part(page, "column ", "Other"), "column"),
     "a column is missing": ("changelist", lambda page: with_part(page, "column ", None), "column"),
-    "an initial value is missing": ("form_data", lambda page: with_part(page, "control initial-", None), "control initial-"),
+    "an initial value is missing": (
+        "form_data",
+        lambda page: with_part(page, "control initial-", None),
+        "control initial-",
+    ),
     "a control has another value": ("form_data", lambda page: with_part(page, "control ", ("other",)), "control"),
-    "a form says that it can be saved": ("form_data", lambda page: with_part(page, "can be saved", "other"), "can be saved"),
+    "a form says that it can be saved": (
+        "form_data",
+        lambda page: with_part(page, "can be saved", "other"),
+        "can be saved",
+    ),
     "a deletion is said to be possible": ("delete_page", lambda page: with_part(page, "allowed", "other"), "allowed"),
     "what is deleted along is missing": ("delete_page", lambda page: with_part(page, "counts", ()), "counts"),
     "what protects is missing": ("delete_page", lambda page: with_part(page, "objects", ()), "objects"),
@@ -89,7 +97,14 @@ WRONG_PAGES: dict[str, tuple[str, Callable[[Page], Page], str]] = {
 def test_a_walk_finds_each_kind_of_fault(people: SimpleNamespace, fault: str) -> None:
     method, change, what = WRONG_PAGES[fault]
     user = people.clerk if "refused page" in fault else people.superuser
-    found = walk(site, user, Faulty(user, method, change), only=[models.Customer if "refused page" in fault else models.Order], links=0, rows=1)
+    found = walk(
+        site,
+        user,
+        Faulty(user, method, change),
+        only=[models.Customer if "refused page" in fault else models.Order],
+        links=0,
+        rows=1,
+    )
     assert found, "nothing was found"
     assert all(difference.what.startswith(what) for difference in found), str(found)
     assert all(difference.browser != difference.endpoint for difference in found)
@@ -104,8 +119,8 @@ def test_a_missing_entry_of_a_history_is_found(people: SimpleNamespace) -> None:
 
 def test_a_filter_that_is_ignored_is_found(people: SimpleNamespace) -> None:
     class Unfiltered(Browser):
-        def changelist(self, model: type[Model], query: str) -> Page:
-            return super().changelist(model, "")
+        def changelist(self, model: type[Model], link: Link | None) -> Page:
+            return super().changelist(model, None)
 
     found = walk(site, people.superuser, Unfiltered(site, people.superuser), only=[models.Order], links=2, rows=0)
     assert {difference.page for difference in found} >= {"changelist ?status__exact=open", "changelist ?q=zzzqqq"} - {
@@ -197,7 +212,9 @@ def test_mail_that_only_one_side_sends_is_found(people: SimpleNamespace) -> None
 
 def test_messages_of_one_save_are_not_those_of_the_next(people: SimpleNamespace) -> None:
     side = Browser(site, people.superuser)
-    told = [side.save(models.Tag, None, {"name": Value((("name", name),), name)}).parts["messages"] for name in ("a", "b")]
+    told = [
+        side.save(models.Tag, None, {"name": Value((("name", name),), name)}).parts["messages"] for name in ("a", "b")
+    ]
     assert len(told[0]) == len(told[1]) == 1
     assert "“b”" in told[1][0]
     assert messages.SUCCESS
