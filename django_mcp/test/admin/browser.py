@@ -52,9 +52,10 @@ class Browser:
     def changelist(self, model: type[Model], link: Link | None) -> Page:
         """Return keys, number and column texts of the rows, and the links that lead to others."""
         address = self.address(model, "changelist")
-        response, page = self._get(address, "" if link is None else link.query)
-        if page is None:
-            return response
+        visited = self._get(address, "" if link is None else link.query)
+        if isinstance(visited, Page):
+            return visited
+        response, page = visited
         rows = html.list_rows(page)
         keys = self._keys(page, response.context_data, address, rows)
         parts: dict[str, Any] = {"rows": keys, "number of rows": html.total(page)}
@@ -68,9 +69,10 @@ class Browser:
     def form_data(self, model: type[Model], pk: str | None) -> Page:
         """Return what the untouched form would send, and the texts of read-only fields."""
         address = self._form_address(model, pk)
-        response, page = self._get(address)
-        if page is None:
-            return response
+        visited = self._get(address)
+        if isinstance(visited, Page):
+            return visited
+        response, page = visited
         self._open = (address, page)
         return self._form(page, response)
 
@@ -96,18 +98,20 @@ class Browser:
 
     def delete_page(self, model: type[Model], pk: str) -> Page:
         """Return what the deletion takes along, or what prevents it."""
-        response, page = self._get(self.address(model, "delete", pk))
-        return response if page is None else Page(State.SHOWN, html.deletion(page))
+        visited = self._get(self.address(model, "delete", pk))
+        return visited if isinstance(visited, Page) else Page(State.SHOWN, html.deletion(visited[1]))
 
     def history(self, model: type[Model], pk: str) -> Page:
         """Return user and text of each entry."""
-        response, page = self._get(self.address(model, "history", pk))
-        return response if page is None else Page(State.SHOWN, {"entries": html.history_rows(page)})
+        visited = self._get(self.address(model, "history", pk))
+        return visited if isinstance(visited, Page) else Page(State.SHOWN, {"entries": html.history_rows(visited[1])})
 
     def actions(self, model: type[Model]) -> Page:
         """Return the names of the actions."""
-        response, page = self._get(self.address(model, "changelist"))
-        return response if page is None else Page(State.SHOWN, {"names": tuple(html.list_actions(page))})
+        visited = self._get(self.address(model, "changelist"))
+        return (
+            visited if isinstance(visited, Page) else Page(State.SHOWN, {"names": tuple(html.list_actions(visited[1]))})
+        )
 
     def save(self, model: type[Model], pk: str | None, values: Mapping[str, Value]) -> Page:
         """Fill in the form, press "Save and continue editing", and return messages and errors.
@@ -118,9 +122,10 @@ class Browser:
         page: BeautifulSoup | None
         opened, page = self._open
         if opened != address:
-            response, page = self._get(address)
-            if page is None:
-                return response
+            visited = self._get(address)
+            if isinstance(visited, Page):
+                return visited
+            page = visited[1]
         form, button = html.find_form(page) if page is not None else (None, None)
         if page is None or form is None or button is None:
             return Page(State.REFUSED, why="cannot be saved")
@@ -156,23 +161,25 @@ class Browser:
         Raises:
             NoReverseMatch: the model has no such page.
         """
-        meta = model._meta
+        meta = model._meta  # noqa: SLF001 - Django's documented API
         name = f"{self.site.name}:{meta.app_label}_{meta.model_name}_{page}"
         return reverse(name, args=() if pk is None else (quote(pk),))
 
     def _form_address(self, model: type[Model], pk: str | None) -> str:
         return self.address(model, "add") if pk is None else self.address(model, "change", pk)
 
-    _is_secure = property(lambda self: bool(settings.SECURE_SSL_REDIRECT))
+    @property
+    def _is_secure(self) -> bool:
+        return bool(settings.SECURE_SSL_REDIRECT)
 
-    def _get(self, address: str, query: str = "") -> tuple[Any, BeautifulSoup | None]:
-        """Return the response and its page, or a Page with the reason and None if it has none."""
+    def _get(self, address: str, query: str = "") -> tuple[Any, BeautifulSoup] | Page:
+        """Return the response and its page as it was parsed, or the reason why there is none."""
         response = self.client.get(f"{address}?{query}" if query else address, secure=self._is_secure)
         if response.status_code >= 500:  # noqa: PLR2004
-            return Page(State.FAILED, why=f"HTTP {response.status_code}"), None
+            return Page(State.FAILED, why=f"HTTP {response.status_code}")
         if response.status_code != 200:  # noqa: PLR2004
             why = f"HTTP {response.status_code} {response.headers.get('Location', '')}".strip()
-            return Page(State.REFUSED, why=why), None
+            return Page(State.REFUSED, why=why)
         return response, parsed(response)
 
     # Changelists.
@@ -207,7 +214,7 @@ def parsed(response: Any) -> BeautifulSoup:
 def pages_of(site: AdminSite, model: type[Model]) -> bool:
     """Return True if the model has pages at the site's addresses."""
     try:
-        reverse(f"{site.name}:{model._meta.app_label}_{model._meta.model_name}_changelist")
+        reverse(f"{site.name}:{model._meta.app_label}_{model._meta.model_name}_changelist")  # noqa: SLF001 - Django's documented API
     except NoReverseMatch:
         return False
     return True

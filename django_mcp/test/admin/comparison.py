@@ -64,7 +64,7 @@ def walk(
 
 def models_of(site: AdminSite, only: Collection[type[Model]]) -> list[type[Model]]:
     """Return the site's models that have pages, in a fixed order."""
-    registered = sorted(site._registry, key=lambda model: model._meta.label_lower)
+    registered = sorted(site._registry, key=lambda model: model._meta.label_lower)  # noqa: SLF001 - Django's documented API
     return [model for model in registered if (not only or model in only) and pages_of(site, model)]
 
 
@@ -92,7 +92,7 @@ class _Walk:
 
     def keys(self, model: type[Model], first: Page) -> list[str]:
         """Return keys of the first rows, and of one that the list does not have."""
-        others = model._base_manager.order_by("pk").values_list("pk", flat=True)
+        others = model._base_manager.order_by("pk").values_list("pk", flat=True)  # noqa: SLF001 - documented
         hidden = [str(pk) for pk in others[: len(first.keys) + 1] if str(pk) not in first.keys]
         return [*first.keys[: self.rows], *hidden[:1]]
 
@@ -216,26 +216,26 @@ GOOD = {
 }
 
 
-def good_value(model: type[Model], field: Field) -> Value | None:
+def good_value(model: type[Model], field: Field) -> Value | None:  # noqa: PLR0911 - one for each kind
     """Return a value that the field most likely takes, other than its own, or None if none is known."""
     name = field.controls[0]
+    if field.sort in {"row", "rows"}:
+        return related_row(model, field)
     match field.kind:
         case "checkbox":
             is_on = bool(field.current)
             return Value(() if is_on else ((name, field.options[0]),), not is_on)
-        case "choice" if field.sort != "row":
+        case "choice":
             current = {value for _, value in field.current}
-            other = next((option for option in field.options if option and option not in current), None)
-            return None if other is None else Value(((name, other),), other)
-        case "choices" if field.sort not in {"row", "rows"}:
+            others = (option for option in field.options if option and option not in current)
+            return next((Value(((name, other),), other) for other in others), None)
+        case "choices":
             chosen = [option for option in field.options if option][:1]
             return Value(tuple((name, option) for option in chosen), chosen)
         case "split":
             first, second = field.controls
             return Value(((first, "2026-03-04"), (second, "05:06:07")), "2026-03-04T05:06:07")
-        case "text" | "choice" | "choices":
-            if field.sort in {"row", "rows"}:
-                return related_row(model, field)
+        case "text":
             text = GOOD.get(field.sort, "7")
             return Value(((name, text),), {"a": 1} if field.sort == "json" else text)
     return None
@@ -244,10 +244,10 @@ def good_value(model: type[Model], field: Field) -> Value | None:
 def related_row(model: type[Model], field: Field) -> Value | None:
     """Return the key of a row for a field whose page does not offer any."""
     try:
-        related = model._meta.get_field(field.name).related_model
+        related = model._meta.get_field(field.name).related_model  # noqa: SLF001 - Django's documented API
     except FieldDoesNotExist:
         return None
-    row = None if related is None or isinstance(related, str) else related._base_manager.order_by("pk").first()
+    row = None if related is None or isinstance(related, str) else related._base_manager.order_by("pk").first()  # noqa: SLF001 - documented
     if row is None:
         return None
     pk = str(row.pk)

@@ -104,7 +104,7 @@ class Endpoint:
             got = self._call(model, "get", {"pk": pk})
             if isinstance(got, Page):
                 return got
-        label = model._meta.label
+        label = model._meta.label  # noqa: SLF001 - Django's documented API
         called = self._page_of(self.client.call("judge_form", {"label": label, **({} if pk is None else {"pk": pk})}))
         if isinstance(called, Page):
             return called
@@ -120,7 +120,7 @@ class Endpoint:
         """Return what the tool that deletes would take along."""
         if "delete" not in self._tools(model):
             return Page(State.REFUSED, why="no tool")
-        called = self._page_of(self.client.call("judge_deletion", {"label": model._meta.label, "pk": pk}))
+        called = self._page_of(self.client.call("judge_deletion", {"label": model._meta.label, "pk": pk}))  # noqa: SLF001 - Django's documented API
         if isinstance(called, Page):
             return called
         lists = {
@@ -170,10 +170,10 @@ class Endpoint:
         """Return the names of the caller's tools for a model, by verb, as the overview tells them."""
         called = self.client.call("admin_overview")
         label = model._meta.label  # noqa: SLF001 - Django's documented API
-        told = called.structured["models"] if called.ok else []
-        names = next((entry["tools"] for entry in told if entry["model"] == label), [])
+        told: list[dict[str, Any]] = called.structured["models"] if called.ok else []
+        names: list[str] = next((entry["tools"] for entry in told if entry["model"] == label), [])
         found = {verb: name for name in names for verb in VERBS if name.startswith(f"{verb}_")}
-        return found | dict(("history", name) for name in names if name.endswith("_history"))
+        return found | {name.rpartition("_")[2]: name for name in names if name.endswith("_history")}
 
     def _call(self, model: type[Model], verb: str, arguments: Mapping[str, Any]) -> CallResult | Page:
         name = self._tools(model).get(verb)

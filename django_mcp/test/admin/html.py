@@ -235,7 +235,8 @@ def kind_of(own: list[Tag]) -> str:
         return "checkbox" if len(own) == 1 else "choices"
     if len(names) == 1:
         return "text"
-    return "split" if len(names) == 2 and all(SPLIT.search(name) for name in names) else "several"
+    is_split = {name[-2:] for name in names} == {"_0", "_1"} and len(names) == len(("date", "time"))
+    return "split" if is_split else "several"
 
 
 def options_of(own: list[Tag]) -> tuple[str, ...]:

@@ -154,7 +154,7 @@ class Side(Protocol):
 
 def compare(model: type[Model], name: str, browser: Page, endpoint: Page) -> Iterator[Difference]:
     """Yield the differences between two pages."""
-    label = model._meta.label_lower
+    label = model._meta.label_lower  # noqa: SLF001 - Django's documented API
     if State.UNKNOWN in {browser.state, endpoint.state}:
         return
     if browser.state == State.REFUSED and endpoint.state == State.INVALID:

@@ -167,10 +167,22 @@ each(
 )
 line("list", "list_display, a column named pk", Product, list_display=["pk", "name"])
 each("list", Product, "list_display_links", [None, ["sku"], ["name", "sku"]], list_display=["name", "sku"])
-line("list", "list_display_links, no actions", Product, list_display=["name", "sku"], list_display_links=None, actions=None)
+line(
+    "list",
+    "list_display_links, no actions",
+    Product,
+    list_display=["name", "sku"],
+    list_display_links=None,
+    actions=None,
+)
 each("list", Product, "actions", [None, []], list_display=["name"])
-each("list", Product, "list_editable", [["price"], ["is_live", "kind"], ["category", "released"]],
-     list_display=["name", "price", "is_live", "kind", "category", "released"])  # fmt: skip
+each(
+    "list",
+    Product,
+    "list_editable",
+    [["price"], ["is_live", "kind"], ["category", "released"]],
+    list_display=["name", "price", "is_live", "kind", "category", "released"],
+)
 each(
     "list",
     Product,
@@ -196,7 +208,12 @@ each(
         ["kind", "is_live", Dear],
     ],
 )
-each("list", Product, "ordering", [["-price"], [F("weight").desc(nulls_last=True)], [Lower("sku").desc()], ["category", "-name"]])
+each(
+    "list",
+    Product,
+    "ordering",
+    [["-price"], [F("weight").desc(nulls_last=True)], [Lower("sku").desc()], ["category", "-name"]],
+)
 line("list", "ordering, none of the model", Tag, list_display=["name"])
 each("list", Product, "sortable_by", [[], ["name"]], list_display=["name", "price"])
 each("list", Product, "date_hierarchy", ["released", "sold_at", "added"])
@@ -205,7 +222,15 @@ each(
     "list",
     Product,
     "search_fields",
-    [["name"], ["^name"], ["=sku"], ["name__iexact", "sku__endswith"], ["category__name", "tags__name"], ["variant__name"], ["pk"]],
+    [
+        ["name"],
+        ["^name"],
+        ["=sku"],
+        ["name__iexact", "sku__endswith"],
+        ["category__name", "tags__name"],
+        ["variant__name"],
+        ["pk"],
+    ],
     search_help_text="Words.",
 )
 each("list", Product, "list_per_page", [2, 100])
@@ -239,10 +264,29 @@ class EditableForm(forms.ModelForm):
         raise ValidationError("Not in a list.")
 
 
-line("list", "get_changelist_form", Product, list_display=["name", "price"], list_editable=["price"],
-     get_changelist_form=lambda self, request, **kwargs: EditableForm)  # fmt: skip
-line("list", "get_changelist_formset", Product, list_display=["name", "price"], list_editable=["price"],
-     get_changelist_formset=lambda self, request, **kwargs: admin.ModelAdmin.get_changelist_formset(self, request, **kwargs))  # fmt: skip
+class StrictList(forms.BaseModelFormSet):
+    def clean(self):
+        raise ValidationError("No list is saved.")
+
+
+line(
+    "list",
+    "get_changelist_form",
+    Product,
+    list_display=["name", "price"],
+    list_editable=["price"],
+    get_changelist_form=lambda self, request, **kwargs: EditableForm,
+)
+line(
+    "list",
+    "get_changelist_formset",
+    Product,
+    list_display=["name", "price"],
+    list_editable=["price"],
+    get_changelist_formset=lambda self, request, **kwargs: forms.modelformset_factory(
+        Product, formset=StrictList, fields=["price"], extra=0
+    ),
+)
 
 
 def found_by_stock(self, request, queryset, search_term):
@@ -250,8 +294,13 @@ def found_by_stock(self, request, queryset, search_term):
 
 
 line("list", "get_search_results", Product, search_fields=["name"], get_search_results=found_by_stock)
-line("list", "get_search_results with duplicates", Product, search_fields=["tags__name"],
-     get_search_results=lambda self, request, queryset, term: (queryset.filter(tags__name__contains=term), True))  # fmt: skip
+line(
+    "list",
+    "get_search_results with duplicates",
+    Product,
+    search_fields=["tags__name"],
+    get_search_results=lambda self, request, queryset, term: (queryset.filter(tags__name__contains=term), True),
+)
 
 # Forms.
 
@@ -294,18 +343,28 @@ each(
     "form",
     Product,
     "formfield_overrides",
-    [{db.CharField: {"widget": forms.Textarea}}, {db.DateTimeField: {"widget": forms.DateTimeInput, "form_class": forms.DateTimeField}}],
+    [
+        {db.CharField: {"widget": forms.Textarea}},
+        {db.DateTimeField: {"widget": forms.DateTimeInput, "form_class": forms.DateTimeField}},
+    ],
 )
 each("form", Product, "filter_horizontal", [["tags"]])
 each("form", Product, "filter_vertical", [["tags"]])
-each("form", Product, "radio_fields", [{"kind": admin.VERTICAL}, {"category": admin.HORIZONTAL, "size": admin.VERTICAL}])
+each(
+    "form", Product, "radio_fields", [{"kind": admin.VERTICAL}, {"category": admin.HORIZONTAL, "size": admin.VERTICAL}]
+)
 each("form", Product, "raw_id_fields", [["category"], ["supplier", "tags"]])
 each("form", Product, "autocomplete_fields", [["category"], ["supplier", "tags"]])
 each("form", Product, "prepopulated_fields", [{"slug": ["name"]}, {"slug": ["name", "sku"]}])
 each("form", Product, "view_on_site", [True, False, lambda self, row: f"/elsewhere/{row.pk}/"])
-line("form", "readonly_fields", Product, fields=[*SHORT, "cost", "changed", "own", twice, "is_checked", "tags"],
-     readonly_fields=["cost", "changed", "own", twice, "is_checked", "tags"],
-     own=lambda self, row: f"own {row.pk}")  # fmt: skip
+line(
+    "form",
+    "readonly_fields",
+    Product,
+    fields=[*SHORT, "cost", "changed", "own", twice, "is_checked", "tags"],
+    readonly_fields=["cost", "changed", "own", twice, "is_checked", "tags"],
+    own=lambda self, row: f"own {row.pk}",
+)
 line("form", "readonly_fields, all of them", Product, fields=["name", "category"], readonly_fields=["name", "category"])
 line("form", "save_as", Product, save_as=True)
 line("form", "save_as without save_as_continue", Product, save_as=True, save_as_continue=False)
@@ -324,15 +383,22 @@ by_hook(
     Product,
     get_fields=lambda self, request, obj=None: SHORT if obj is None else [*SHORT, "stock"],
     get_exclude=lambda self, request, obj=None: None if request.user.is_superuser else ["cost"],
-    get_fieldsets=lambda self, request, obj=None: [("By row", {"fields": [*SHORT, *([] if obj is None else ["weight"])]})],
+    get_fieldsets=lambda self, request, obj=None: [
+        ("By row", {"fields": [*SHORT, *([] if obj is None else ["weight"])]})
+    ],
     get_readonly_fields=lambda self, request, obj=None: ["sku"] if obj is not None and obj.is_live else [],
     get_form=form_with_request,
     get_prepopulated_fields=lambda self, request, obj=None: {} if obj else {"slug": ["name"]},
     get_autocomplete_fields=lambda self, request: ["category"],
     get_changeform_initial_data=lambda self, request: {"name": "Begun", "stock": 3, "kind": "toy"},
-    get_object=lambda self, request, object_id, from_field=None: self.model.objects.filter(pk=object_id, stock__gt=1).first(),
+    get_object=lambda self, request, object_id, from_field=None: self.model.objects.filter(
+        pk=object_id, stock__gt=1
+    ).first(),
     formfield_for_foreignkey=lambda self, field, request, **kwargs: admin.ModelAdmin.formfield_for_foreignkey(
-        self, field, request, **{**kwargs, **({"queryset": Category.objects.filter(parent=None)} if field.name == "category" else {})}
+        self,
+        field,
+        request,
+        **{**kwargs, **({"queryset": Category.objects.filter(parent=None)} if field.name == "category" else {})},
     ),
     formfield_for_manytomany=lambda self, field, request, **kwargs: admin.ModelAdmin.formfield_for_manytomany(
         self, field, request, **{**kwargs, "queryset": Tag.objects.filter(name="new")}
@@ -390,12 +456,19 @@ by_hook(
     log_change=lambda self, request, obj, message: None,
     response_add=lambda self, request, obj, post_url_continue=None: HttpResponseRedirect("/elsewhere/"),
     response_change=lambda self, request, obj: HttpResponse("A page instead."),
-    message_user=lambda self, request, message, level=messages.INFO, **kwargs: messages.add_message(request, level, f"Said: {message}"),
+    message_user=lambda self, request, message, level=messages.INFO, **kwargs: messages.add_message(
+        request, level, f"Said: {message}"
+    ),
 )
 line("saving", "save_model without permission", Product, save_model=forbidden)
 line("saving", "save_model that breaks", Product, save_model=refuse("Too late."))
 line("saving", "save_related that breaks", Product, save_related=refuse("Much too late."))
-line("saving", "save_model that saves nothing", Product, save_model=lambda self, request, obj, form, change: Category.objects.first())
+line(
+    "saving",
+    "save_model that saves nothing",
+    Product,
+    save_model=lambda self, request, obj, form, change: Category.objects.first(),
+)
 
 # Inlines.
 
@@ -428,20 +501,31 @@ for kind in (admin.TabularInline, admin.StackedInline):
         {"has_add_permission": lambda self, request, obj: False},
         {"has_change_permission": lambda self, request, obj=None: False},
         {"has_delete_permission": lambda self, request, obj=None: False},
-        {"has_view_permission": lambda self, request, obj=None: False,
-         "has_change_permission": lambda self, request, obj=None: False},
+        {
+            "has_view_permission": lambda self, request, obj=None: False,
+            "has_change_permission": lambda self, request, obj=None: False,
+        },
         {"get_extra": lambda self, request, obj=None, **kwargs: 0 if obj else 2},
         {"get_min_num": lambda self, request, obj=None, **kwargs: 1},
         {"get_max_num": lambda self, request, obj=None, **kwargs: 3},
         {"get_queryset": lambda self, request: Variant.objects.filter(name="red")},
-        {"get_formset": lambda self, request, obj=None, **kwargs: super(self._Line, self).get_formset(request, obj, **{**kwargs, "extra": 1})},
-    ):  # fmt: skip
+        {
+            "get_formset": lambda self, request, obj=None, **kwargs: super(self._Line, self).get_formset(
+                request, obj, **{**kwargs, "extra": 1}
+            )
+        },
+    ):
         made = inline(Variant, kind, **options)
         made._Line = made
         line("inlines", f"{kind.__name__} {sorted(options)}", Product, fields=SHORT, inlines=[made])
 for kind in (GenericTabularInline, GenericStackedInline):
     line("inlines", kind.__name__, Product, fields=SHORT, inlines=[inline(Note, kind, extra=1)])
-line("inlines", "fk_name, two of one model", Club, inlines=[inline(Match, fk_name="home"), inline(Match, fk_name="guest")])
+line(
+    "inlines",
+    "fk_name, two of one model",
+    Club,
+    inlines=[inline(Match, fk_name="home"), inline(Match, fk_name="guest")],
+)
 line("inlines", "a table in between", Club, inlines=[inline(Membership, extra=1)])
 line("inlines", "raw ids", Club, inlines=[inline(Membership, raw_id_fields=["person"])])
 line("inlines", "autocompletion", Club, inlines=[inline(Membership, autocomplete_fields=["person"])])
@@ -462,9 +546,17 @@ by_hook(
         (each.get_formset(request, obj), each) for each in self.get_inline_instances(request, obj) if obj is not None
     ),
 )
-line("inlines", "get_formset_kwargs with an inline", Product, fields=SHORT, inlines=[inline(Variant, extra=1)],
-     get_formset_kwargs=lambda self, request, obj, inline, prefix: {
-         **admin.ModelAdmin.get_formset_kwargs(self, request, obj, inline, prefix), "initial": [{"name": "begun"}]})  # fmt: skip
+line(
+    "inlines",
+    "get_formset_kwargs with an inline",
+    Product,
+    fields=SHORT,
+    inlines=[inline(Variant, extra=1)],
+    get_formset_kwargs=lambda self, request, obj, inline, prefix: {
+        **admin.ModelAdmin.get_formset_kwargs(self, request, obj, inline, prefix),
+        "initial": [{"name": "begun"}],
+    },
+)
 
 # Deleting.
 
@@ -479,14 +571,36 @@ line("deleting", "what is restricted", Product, fields=SHORT)
 line("deleting", "cascades", Club)
 line("deleting", "a tree", Category)
 line("deleting", "delete_model", Tag, delete_model=delete_more)
-line("deleting", "delete_queryset", Tag, delete_queryset=lambda self, request, queryset: queryset.filter(name="x").delete())
-line("deleting", "get_deleted_objects", Tag,
-     get_deleted_objects=lambda self, objs, request: (["All"], {"things": 7}, set(), []))  # fmt: skip
-line("deleting", "get_deleted_objects that protects", Tag,
-     get_deleted_objects=lambda self, objs, request: ([], {}, set(), ["This one"]))  # fmt: skip
-line("deleting", "get_deleted_objects that lacks a permission", Tag,
-     get_deleted_objects=lambda self, objs, request: ([], {}, {"thing"}, []))  # fmt: skip
-line("deleting", "response_delete", Tag, response_delete=lambda self, request, display, pk: HttpResponseRedirect("/gone/"))
+line(
+    "deleting",
+    "delete_queryset",
+    Tag,
+    delete_queryset=lambda self, request, queryset: queryset.filter(name="x").delete(),
+)
+line(
+    "deleting",
+    "get_deleted_objects",
+    Tag,
+    get_deleted_objects=lambda self, objs, request: (["All"], {"things": 7}, set(), []),
+)
+line(
+    "deleting",
+    "get_deleted_objects that protects",
+    Tag,
+    get_deleted_objects=lambda self, objs, request: ([], {}, set(), ["This one"]),
+)
+line(
+    "deleting",
+    "get_deleted_objects that lacks a permission",
+    Tag,
+    get_deleted_objects=lambda self, objs, request: ([], {}, {"thing"}, []),
+)
+line(
+    "deleting",
+    "response_delete",
+    Tag,
+    response_delete=lambda self, request, display, pk: HttpResponseRedirect("/gone/"),
+)
 line("deleting", "log_deletions", Tag, log_deletions=lambda self, request, queryset: None)
 if django.VERSION >= (6, 1):
     line("deleting", "delete_confirmation_max_display", Club, delete_confirmation_max_display=1)
@@ -496,12 +610,32 @@ if django.VERSION >= (6, 1):
 for name in ("module", "view", "add", "change", "delete"):
     permission = f"has_{name}_permission"
     line("permissions", f"no {permission}", Product, **{permission: lambda self, request, obj=None: False})
-line("permissions", "to view by row", Product, has_view_permission=lambda self, request, obj=None: obj is None or obj.stock > 1,
-     has_change_permission=lambda self, request, obj=None: False)  # fmt: skip
-line("permissions", "to change by row", Product, has_change_permission=lambda self, request, obj=None: obj is None or obj.is_live)
-line("permissions", "to delete by row", Product, has_delete_permission=lambda self, request, obj=None: obj is None or obj.is_live)
-line("permissions", "only to look", Order, inlines=[inline(OrderLine)],
-     **{f"has_{name}_permission": lambda self, request, obj=None: False for name in ("add", "change", "delete")})  # fmt: skip
+line(
+    "permissions",
+    "to view by row",
+    Product,
+    has_view_permission=lambda self, request, obj=None: obj is None or obj.stock > 1,
+    has_change_permission=lambda self, request, obj=None: False,
+)
+line(
+    "permissions",
+    "to change by row",
+    Product,
+    has_change_permission=lambda self, request, obj=None: obj is None or obj.is_live,
+)
+line(
+    "permissions",
+    "to delete by row",
+    Product,
+    has_delete_permission=lambda self, request, obj=None: obj is None or obj.is_live,
+)
+line(
+    "permissions",
+    "only to look",
+    Order,
+    inlines=[inline(OrderLine)],
+    **{f"has_{name}_permission": lambda self, request, obj=None: False for name in ("add", "change", "delete")},
+)
 
 # Actions.
 
@@ -518,11 +652,23 @@ def for_nobody(model_admin, request, queryset):
 
 line("actions", "a function", Product, actions=[as_function])
 line("actions", "a method", Product, actions=["own"], own=lambda self, request, queryset: queryset.update(stock=9))
-line("actions", "permissions", Product, actions=[as_function, for_nobody],
-     has_nobody_permission=lambda self, request: False)  # fmt: skip
+line(
+    "actions",
+    "permissions",
+    Product,
+    actions=[as_function, for_nobody],
+    has_nobody_permission=lambda self, request: False,
+)
 line("actions", "none selected on all pages", Product, actions=[as_function], list_per_page=2)
-line("actions", "position and counter", Product, actions=[as_function], actions_on_top=False, actions_on_bottom=True,
-     actions_selection_counter=False)  # fmt: skip
+line(
+    "actions",
+    "position and counter",
+    Product,
+    actions=[as_function],
+    actions_on_top=False,
+    actions_on_bottom=True,
+    actions_selection_counter=False,
+)
 if django.VERSION >= (6, 1):
     from django.contrib.admin import ActionLocation
 
@@ -566,12 +712,28 @@ def missing(request):
 
 
 for view in ("changelist_view", "changeform_view", "add_view", "change_view", "delete_view", "history_view"):
-    line("views", f"{view} that tells something", Product, **{view: replaced(view, lambda request: messages.info(request, "Seen."))})
+    line(
+        "views",
+        f"{view} that tells something",
+        Product,
+        **{view: replaced(view, lambda request: messages.info(request, "Seen."))},
+    )
     line("views", f"{view} that refuses", Product, **{view: replaced(view, lambda request: forbidden(None, request))})
 line("views", "a view that is missing", Product, change_view=replaced("change_view", missing))
-line("views", "a list that is a form", Tag, changelist_view=lambda self, request, extra_context=None: self.changeform_view(
-    request, str(Tag.objects.order_by("pk").first().pk), "", extra_context))  # fmt: skip
-line("views", "a list that leads elsewhere", Tag, changelist_view=lambda self, request, extra_context=None: HttpResponseRedirect("/elsewhere/"))
+line(
+    "views",
+    "a list that is a form",
+    Tag,
+    changelist_view=lambda self, request, extra_context=None: self.changeform_view(
+        request, str(Tag.objects.order_by("pk").first().pk), "", extra_context
+    ),
+)
+line(
+    "views",
+    "a list that leads elsewhere",
+    Tag,
+    changelist_view=lambda self, request, extra_context=None: HttpResponseRedirect("/elsewhere/"),
+)
 
 
 for each_site in sites:

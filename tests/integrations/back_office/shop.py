@@ -36,7 +36,7 @@ class ProductForm(forms.ModelForm):
 
     class Meta:
         model = models.Product
-        fields = "__all__"
+        exclude: list[str] = []
 
     def clean(self):
         cleaned = super().clean()
@@ -85,13 +85,26 @@ class ProductAdmin(admin.ModelAdmin):
     def get_fieldsets(self, request, obj=None):
         money = ["price", "cost"] if request.user.is_superuser else ["price"]
         return [
-            (None, {"fields": ["name", ("sku", "slug"), "description", "category", "supplier", "tags", "kind", "size"]}),
+            (
+                None,
+                {"fields": ["name", ("sku", "slug"), "description", "category", "supplier", "tags", "kind", "size"]},
+            ),
             ("Money", {"fields": [*money, "stock", "is_live", "is_checked", "reason"]}),
             (
                 "More",
                 {
                     "classes": ["collapse"],
-                    "fields": ["data", "released", "sold_at", "opens", "lasts", "homepage", "contact", "changed", "age"],
+                    "fields": [
+                        "data",
+                        "released",
+                        "sold_at",
+                        "opens",
+                        "lasts",
+                        "homepage",
+                        "contact",
+                        "changed",
+                        "age",
+                    ],
                 },
             ),
         ]
@@ -143,7 +156,9 @@ class ProductAdmin(admin.ModelAdmin):
     @admin.action(description="Export as CSV")
     def export(self, request, queryset):
         lines = "".join(f"{row.sku},{row.price}\r\n" for row in queryset)
-        return HttpResponse(lines, content_type="text/csv", headers={"Content-Disposition": 'attachment; filename="p.csv"'})
+        return HttpResponse(
+            lines, content_type="text/csv", headers={"Content-Disposition": 'attachment; filename="p.csv"'}
+        )
 
     @admin.action(description="Set a price", permissions=["change"])
     def reprice(self, request, queryset):

@@ -1,4 +1,4 @@
-"""Addresses of admin sites, one at a time: the sites of the whole matrix have too many to look through for each test."""
+"""Addresses of admin sites, one at a time: those of the whole matrix take seconds to read."""
 
 from types import ModuleType
 

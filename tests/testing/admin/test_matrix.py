@@ -39,7 +39,6 @@ def test_the_admin_of_each_option_works_in_a_browser(people: SimpleNamespace, se
     for line in matrix.lines:
         settings.ROOT_URLCONF = addresses_of(line.site)
         browser = Browser(line.site, people.superuser)
-        for page in (browser.changelist(line.model, None), browser.form_data(line.model, None)):
-            if page.state == "failed":
-                failed.append(f"{line}: {page.why}")
+        pages = (browser.changelist(line.model, None), browser.form_data(line.model, None))
+        failed += [f"{line}: {page.why}" for page in pages if page.state == "failed"]
     assert not failed
