@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from django.contrib.admin import AdminSite
@@ -9,7 +10,7 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db.models import Model
 
 from django_mcp.test.admin.browser import Browser, pages_of
-from django_mcp.test.admin.database import Rows, dump, trial
+from django_mcp.test.admin.database import trial
 from django_mcp.test.admin.endpoint import Endpoint
 from django_mcp.test.admin.pages import (
     Difference,
@@ -100,7 +101,8 @@ class _Walk:
         page: Page = getattr(self.browser, method)(model, *arguments)
         other: Page = getattr(self.endpoint, method)(model, *arguments)
         if State.UNKNOWN not in {page.state, other.state}:
-            self.found.compared["refused" if page.state == State.REFUSED else kind or name] += 1
+            is_shown = page.state == State.SHOWN
+            self.found.compared[kind or name if is_shown else str(page.state)] += 1
         differing = [*compare(model, name, page, other)]
         self.found += stable(differing, page, lambda: getattr(self.browser, method)(model, *arguments))
         return page
@@ -138,34 +140,28 @@ def effects(
     with rehearsal():
         ours = browser or Browser(site, user)
         theirs = endpoint or Endpoint(site, user)
-        before = dump()
         for model in models_of(site, only):
             sign_in(ours)
             for pk in (None, *ours.changelist(model, None).keys[:rows]):
-                _save_page(ours, theirs, found, before, model, pk)
+                _save_page(ours, theirs, found, model, pk)
     return found
 
 
-def _save_page(
-    browser: Side, endpoint: Side, found: Differences, before: Mapping[str, Rows], model: type[Model], pk: str | None
-) -> None:
+def _save_page(browser: Side, endpoint: Side, found: Differences, model: type[Model], pk: str | None) -> None:
     sign_in(browser)
     for name, values in trials(model, browser.form_data(model, pk), pk):
         page = f"{'add' if pk is None else f'change {pk}'} with {name}"
-        ours, theirs = outcome(browser, before, model, pk, values), outcome(endpoint, before, model, pk, values)
+        ours, theirs = outcome(browser, model, pk, values), outcome(endpoint, model, pk, values)
         if theirs.state == State.UNKNOWN:
             continue
         found.compared["refused" if ours.state == State.REFUSED else str(ours.state)] += 1
         differing = [*compare(model, page, ours, theirs)]
-        found += stable(differing, ours, lambda values=values: outcome(browser, before, model, pk, values))  # type: ignore[misc]
+        found += stable(differing, ours, lambda values=values: outcome(browser, model, pk, values))  # type: ignore[misc]
 
 
-def outcome(
-    side: Side, before: Mapping[str, Rows], model: type[Model], pk: str | None, values: Mapping[str, Value]
-) -> Page:
+def outcome(side: Side, model: type[Model], pk: str | None, values: Mapping[str, Value]) -> Page:
     """Save on a side, and return the page with what was changed in each table."""
-    with trial(before) as changes:
-        sign_in(side)
+    with trial(partial(sign_in, side)) as changes:
         page = side.save(model, pk, values)
     if page.state == State.UNKNOWN:
         return page

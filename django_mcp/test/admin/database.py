@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -36,8 +36,10 @@ class Changes:
 
 
 @contextmanager
-def trial(before: Mapping[str, Rows]) -> Iterator[Changes]:
+def trial(prepare: Callable[[], None]) -> Iterator[Changes]:
     """Run a block as on a fresh copy of the database, then roll it back. Its changes are known after the block.
+
+    What *prepare* changes before the block, such as a session, is not among them.
 
     Caches are emptied and sequences set back, or the second of two runs would not find what the first did.
     """
@@ -48,6 +50,8 @@ def trial(before: Mapping[str, Rows]) -> Iterator[Changes]:
     with rehearsal():
         from django.core import mail  # noqa: PLC0415 - its outbox appears when tests are set up
 
+        prepare()
+        before = dump()
         sent = len(getattr(mail, "outbox", ()))
         began = datetime.now(UTC)
         yield changes

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import date, datetime, time
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -15,6 +16,7 @@ from django.db.models import Model
 from django.template.defaultfilters import capfirst
 from django.utils import formats, timezone
 from django.utils.dateparse import parse_date, parse_datetime, parse_duration, parse_time
+from django.utils.translation import gettext
 
 from django_mcp import AllowAny, Context, MCPServer, tool
 from django_mcp.core.server import restore_all, snapshots
@@ -151,8 +153,12 @@ class Endpoint:
         arguments = {field: typed(value.argument, described.get(field, {})) for field, value in values.items()}
         called = self._page_of(self.client.call(name, {**arguments, **({} if pk is None else {"pk": pk})}))
         if isinstance(called, Page):
-            return called
-        return Page(State.SAVED, {"messages": tuple(map(normalize, called.structured["messages"]))})
+            if "Missing argument" not in called.why:
+                return called
+            # The form's own words for it, of which the tool's are a translation.
+            return replace(called, parts={"errors": (called.why, gettext("This field is required."))})
+        messages = (normalize(without_markdown(message)) for message in called.structured["messages"])
+        return Page(State.SAVED, {"messages": tuple(messages)})
 
     def _empty(self, model: type[Model]) -> frozenset[str]:
         """Return the texts by which the model's pages show that there is no value."""

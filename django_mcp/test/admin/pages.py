@@ -119,7 +119,8 @@ class Differences(list[Difference]):
     """Differences, with what was compared.
 
     Attributes:
-        compared: number of comparisons by kind of page, those that both sides refused under ``"refused"``.
+        compared: number of comparisons by kind of page, of saves by outcome; pages that
+            the browser is refused under ``"refused"``, those at which the admin fails under ``"failed"``.
     """
 
     def __init__(self) -> None:
