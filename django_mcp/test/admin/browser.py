@@ -47,6 +47,14 @@ class Browser:
         self.client = Client(raise_request_exception=False)
         self.client.force_login(self.user)
 
+    def offers(self, model: type[Model]) -> bool:
+        """Return True if the model has pages at the site's addresses."""
+        try:
+            self.address(model, "changelist")
+        except NoReverseMatch:
+            return False
+        return True
+
     # Pages.
 
     def changelist(self, model: type[Model], link: Link | None) -> Page:
@@ -209,12 +217,3 @@ class Browser:
 
 def parsed(response: Any) -> BeautifulSoup:
     return BeautifulSoup(response.content.decode(response.charset), "html.parser")
-
-
-def pages_of(site: AdminSite, model: type[Model]) -> bool:
-    """Return True if the model has pages at the site's addresses."""
-    try:
-        reverse(f"{site.name}:{model._meta.app_label}_{model._meta.model_name}_changelist")  # noqa: SLF001 - Django's documented API
-    except NoReverseMatch:
-        return False
-    return True

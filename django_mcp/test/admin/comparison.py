@@ -9,7 +9,7 @@ from django.contrib.admin import AdminSite
 from django.core.exceptions import FieldDoesNotExist
 from django.db.models import Model
 
-from django_mcp.test.admin.browser import Browser, pages_of
+from django_mcp.test.admin.browser import Browser
 from django_mcp.test.admin.database import trial
 from django_mcp.test.admin.endpoint import Endpoint
 from django_mcp.test.admin.pages import (
@@ -57,16 +57,18 @@ def walk(
     """
     found = Differences()
     with rehearsal():
-        judge = _Walk(browser or Browser(site, user), endpoint or Endpoint(site, user), found, rows, links)
-        for model in models_of(site, only):
+        sides = (browser or Browser(site, user), endpoint or Endpoint(site, user))
+        judge = _Walk(*sides, found, rows, links)
+        for model in models_of(site, only, sides):
             judge.model(model)
     return found
 
 
-def models_of(site: AdminSite, only: Collection[type[Model]]) -> list[type[Model]]:
-    """Return the site's models that have pages, in a fixed order."""
-    registered = sorted(site._registry, key=lambda model: model._meta.label_lower)  # noqa: SLF001 - Django's documented API
-    return [model for model in registered if (not only or model in only) and pages_of(site, model)]
+def models_of(site: AdminSite, only: Collection[type[Model]], sides: Collection[Side]) -> list[type[Model]]:
+    """Return the site's models that all sides have, in a fixed order."""
+    registered = sorted(site._registry, key=lambda model: model._meta.label_lower)  # noqa: SLF001 - documented
+    chosen = [model for model in registered if not only or model in only]
+    return [model for model in chosen if all(side.offers(model) for side in sides)]
 
 
 class _Walk:
@@ -140,7 +142,7 @@ def effects(
     with rehearsal():
         ours = browser or Browser(site, user)
         theirs = endpoint or Endpoint(site, user)
-        for model in models_of(site, only):
+        for model in models_of(site, only, (ours, theirs)):
             sign_in(ours)
             for pk in (None, *ours.changelist(model, None).keys[:rows]):
                 _save_page(ours, theirs, found, model, pk)

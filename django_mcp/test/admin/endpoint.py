@@ -22,7 +22,7 @@ from django_mcp import AllowAny, Context, MCPServer, tool
 from django_mcp.core.server import restore_all, snapshots
 from django_mcp.integrations.admin_site import changeform, deletion
 from django_mcp.integrations.admin_site.hidden import HIDDEN
-from django_mcp.integrations.admin_site.tools import admin_tools
+from django_mcp.integrations.admin_site.tools import AdminTool, admin_tools
 from django_mcp.test.admin.pages import Link, Page, State, Value, normalize
 from django_mcp.test.client import MCPClient
 from django_mcp.test.results import CallResult
@@ -45,9 +45,14 @@ class Endpoint:
         server = MCPServer("judge-of-the-admin", authentication=[AllowAny()])
         restore_all(before)  # it is nobody else's
         admin_tools(site, server=server, **{"policy": "allow", **options})
+        self._offered = {offered.model for offered in server.tools.values() if isinstance(offered, AdminTool)}
         self._register_readings(server)
         self.client = MCPClient(user, server=server, protocol_version="modern")
         self._columns: dict[type[Model], list[str]] = {}
+
+    def offers(self, model: type[Model]) -> bool:
+        """Return True if there are tools for the model."""
+        return model in self._offered
 
     # What no tool tells: the data that a form would send, what a deletion would take along.
 

@@ -134,6 +134,9 @@ class Differences(list[Difference]):
 class Side(Protocol):
     """The admin as one user meets it: in a browser, or at an endpoint. Keys of rows are text; None is the add page."""
 
+    def offers(self, model: type[Model]) -> bool:
+        """Return True if the side has the model at all, whoever may see it. What a side leaves out is not compared."""
+
     def changelist(self, model: type[Model], link: Link | None) -> Page:
         """Return keys, number and column texts of the rows of the changelist, or of those that a link leads to."""
 
