@@ -158,7 +158,14 @@ def _save_page(browser: Side, endpoint: Side, found: Differences, model: type[Mo
             continue
         found.compared["refused" if ours.state == State.REFUSED else str(ours.state)] += 1
         differing = [*compare(model, page, ours, theirs)]
-        found += stable(differing, ours, lambda values=values: outcome(browser, model, pk, values))  # type: ignore[misc]
+        found += stable(differing, ours, partial(save_anew, browser, model, pk, values))
+
+
+def save_anew(side: Side, model: type[Model], pk: str | None, values: Mapping[str, Value]) -> Page:
+    """Read the form again, with other random defaults, and save."""
+    sign_in(side)
+    side.form_data(model, pk)
+    return outcome(side, model, pk, values)
 
 
 def outcome(side: Side, model: type[Model], pk: str | None, values: Mapping[str, Value]) -> Page:

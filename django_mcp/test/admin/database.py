@@ -62,18 +62,22 @@ def trial(prepare: Callable[[], None]) -> Iterator[Changes]:
         removed = before.get(table, Rows()) - after.get(table, Rows())
         added = after.get(table, Rows()) - before.get(table, Rows())
         if removed or added:
-            changes.tables[table] = (ordered(removed), ordered(without_clock(added, began, ended)))
+            changes.tables[table] = (ordered(removed), ordered(without_clock(added, removed, began, ended)))
 
 
 def ordered(rows: Rows) -> tuple[tuple[Any, ...], ...]:
     return tuple(sorted(rows.elements(), key=repr))
 
 
-def without_clock(rows: Rows, began: datetime, ended: datetime) -> Rows:
-    """Return the rows with moments of the run as the same one, whoever set them."""
+def without_clock(rows: Rows, removed: Rows, began: datetime, ended: datetime) -> Rows:
+    """Return the rows with moments of the run as the same one, whoever set them.
+
+    A moment that the rows had before is none of them, however short ago it was.
+    """
+    kept = {value for row in removed for value in row}
 
     def is_now(value: Any) -> bool:
-        moment = moment_of(value)
+        moment = None if value in kept else moment_of(value)
         return moment is not None and began - MARGIN <= moment <= ended + MARGIN
 
     return Rows(tuple("now" if is_now(value) else value for value in row) for row in rows.elements())

@@ -234,8 +234,11 @@ class Endpoint:
         names = schema.get("filters", {}).get("properties", {})
         first = next(iter(query))
         fits = [each for each in names if any(key == each or key.startswith(f"{each}__") for key in query)]
-        value = next(iter(query.values())) if len(query) == 1 else link.text
-        return {"filters": {max(fits, key=len, default=first): value}}
+        chosen = max(fits, key=len, default=first)
+        value: str | None = query[first] if len(query) == 1 else link.text
+        if first.endswith("__isnull") and "null" in _types(names.get(chosen, {})):
+            value = None
+        return {"filters": {chosen: value}}
 
 
 def _read_only(page: changeform.FormPage) -> Iterable[tuple[str, Any]]:

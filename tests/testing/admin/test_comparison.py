@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.contrib import messages
 from django.contrib.admin.models import LogEntry
 from django.db.models import Model
 
@@ -15,8 +14,6 @@ from tests.integrations.back_office import models
 from tests.integrations.back_office.shop import site
 
 ROLES = ["superuser", "clerk", "viewer", "outsider"]
-SOME = [models.Tag, models.Order]
-"""Models that are enough to find a fault with."""
 
 
 class Faulty(Browser):
@@ -43,7 +40,7 @@ def with_part(page: Page, prefix: str, value: Any) -> Page:
     return replace(page, parts={each: told for each, told in parts.items() if told is not None})
 
 
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", ["clerk", "outsider"])
 def test_two_browsers_of_one_user_see_the_same(people: SimpleNamespace, role: str) -> None:
     user = getattr(people, role)
     found = walk(site, user, Browser(site, user), only=[models.Product], links=1, rows=1)
@@ -122,10 +119,8 @@ def test_a_filter_that_is_ignored_is_found(people: SimpleNamespace) -> None:
         def changelist(self, model: type[Model], link: Link | None) -> Page:
             return super().changelist(model, None)
 
-    found = walk(site, people.superuser, Unfiltered(site, people.superuser), only=[models.Order], links=2, rows=0)
-    assert {difference.page for difference in found} >= {"changelist ?status__exact=open", "changelist ?q=zzzqqq"} - {
-        "changelist ?q=zzzqqq"
-    }
+    found = walk(site, people.superuser, Unfiltered(site, people.superuser), only=[models.Order], links=1, rows=0)
+    assert "changelist ?status__exact=open" in {difference.page for difference in found}
 
 
 def test_a_default_by_the_clock_or_at_random_is_no_difference(people: SimpleNamespace) -> None:
@@ -144,16 +139,15 @@ def test_two_browsers_save_the_same(people: SimpleNamespace) -> None:
     assert not models.Tag.objects.filter(name="7").exists(), "the database is as it was"
 
 
-@pytest.mark.slow
-@pytest.mark.postgresql
-@pytest.mark.parametrize("role", ["superuser", "clerk"])
-def test_two_browsers_save_the_same_of_the_whole_shop(people: SimpleNamespace, role: str) -> None:
-    user = getattr(people, role)
-    found = effects(site, user, Browser(site, user))
+def test_a_random_default_that_is_saved_is_no_difference(people: SimpleNamespace) -> None:
+    class Anew(Browser):
+        def save(self, model: type[Model], pk: str | None, values: Mapping[str, Value]) -> Page:
+            self.form_data(model, pk)
+            return super().save(model, pk, values)
+
+    found = effects(site, people.superuser, Anew(site, people.superuser), only=[models.Supplier], rows=0)
     assert not found, str(found)
-    assert found.compared["saved"] > 20
-    assert found.compared["invalid"] > 20
-    assert not found.compared["failed"], "the admin itself fails"
+    assert found.compared["saved"] > 1
 
 
 class Meddling(Browser):
@@ -181,7 +175,7 @@ WRONG_ROWS: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("fault", WRONG_ROWS)
 def test_a_save_that_differs_in_one_table_is_found(people: SimpleNamespace, fault: str) -> None:
     meddle, what = WRONG_ROWS[fault]
-    found = effects(site, people.superuser, Meddling(people.superuser, meddle), only=[models.Tag])
+    found = effects(site, people.superuser, Meddling(people.superuser, meddle), only=[models.Tag], rows=0)
     assert {difference.what for difference in found} == {what}
 
 
@@ -191,13 +185,13 @@ def lost(part: str) -> Callable[[Page], Page]:
 
 @pytest.mark.parametrize("part", ["messages", "errors"])
 def test_a_lost_message_is_found(people: SimpleNamespace, part: str) -> None:
-    found = effects(site, people.superuser, Faulty(people.superuser, "save", lost(part)), only=[models.Tag])
+    found = effects(site, people.superuser, Faulty(people.superuser, "save", lost(part)), only=[models.Tag], rows=0)
     assert {difference.what for difference in found} == {part}
 
 
 def test_a_save_that_only_one_side_refuses_is_found(people: SimpleNamespace) -> None:
     faulty = Faulty(people.superuser, "save", lambda page: Page(State.INVALID) if page.state == State.SAVED else page)
-    found = effects(site, people.superuser, faulty, only=[models.Tag])
+    found = effects(site, people.superuser, faulty, only=[models.Tag], rows=0)
     assert {difference.what for difference in found} == {"page"}
     assert {difference.browser for difference in found} == {"saved"}
 
@@ -206,15 +200,13 @@ def test_mail_that_only_one_side_sends_is_found(people: SimpleNamespace) -> None
     def send() -> None:
         people.superuser.email_user("Saved", "It was saved.")
 
-    found = effects(site, people.superuser, Meddling(people.superuser, send), only=[models.Tag])
+    found = effects(site, people.superuser, Meddling(people.superuser, send), only=[models.Tag], rows=0)
     assert {difference.what for difference in found} == {"mails"}
 
 
 def test_messages_of_one_save_are_not_those_of_the_next(people: SimpleNamespace) -> None:
     side = Browser(site, people.superuser)
-    told = [
-        side.save(models.Tag, None, {"name": Value((("name", name),), name)}).parts["messages"] for name in ("a", "b")
-    ]
-    assert len(told[0]) == len(told[1]) == 1
-    assert "“b”" in told[1][0]
-    assert messages.SUCCESS
+    values = [{"name": Value((("name", name),), name)} for name in ("a", "b")]
+    first, second = (side.save(models.Tag, None, each).parts["messages"] for each in values)
+    assert len(first) == len(second) == 1
+    assert "“b”" in second[0]

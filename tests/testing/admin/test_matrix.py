@@ -12,6 +12,18 @@ from tests.lanes import at_night
 
 pytestmark = pytest.mark.slow
 
+REASONS: dict[str, set[tuple[str, str]]] = {
+    # A person finds no link to such a model, and reaches its pages by their addresses alone. It has no tools.
+    "no has_module_permission": {
+        ("changelist", "page"),
+        ("add", "page"),
+        *((f"{page} 1", "page") for page in ("change", "delete", "history")),
+    },
+    # As those of django-solo: there are no rows to search for, and the row's key is not in the page.
+    "a list that is a form": {("changelist", "page")},
+}
+"""Differences that are meant, or known, by name of the line: page and what differs."""
+
 ROLES = ["superuser", at_night("clerk")]
 
 
@@ -23,7 +35,10 @@ def test_an_option_shows_the_same_at_an_endpoint(
     settings.ROOT_URLCONF = addresses_of(line.site)
     user = getattr(people, role)
     found = walk(line.site, user, Endpoint(line.site, user), only=[line.model], links=4, rows=1)
-    assert not found, str(found)
+    known = REASONS.get(line.name, ())
+    unknown = [str(difference) for difference in found if (difference.page, difference.what) not in known]
+    assert not unknown, "\n".join(unknown)
+    assert {(difference.page, difference.what) for difference in found} == {*known} or role != "superuser"
     assert sum(found.compared.values()) > 3
     assert not found.compared["failed"], "the option itself is wrong: the admin fails"
 
