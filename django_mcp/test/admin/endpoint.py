@@ -332,12 +332,11 @@ def typed(value: Any, schema: Mapping[str, Any]) -> Any:
     types = {name for option in options for name in _types(option)}
     if "boolean" in types and value in {"true", "false", "unknown"}:
         return {"true": True, "false": False, "unknown": None}[value]
-    for name, make in (("integer", int), ("number", float)):
-        if name in types:
-            try:
-                return make(value)
-            except ValueError:
-                continue
+    if types & {"integer", "number"}:
+        # 7 and not 7.0, as a client writes a number that has no fraction.
+        for make in (int, float):
+            with suppress(ValueError):
+                return make(value) if make is int or "number" in types else value
     return value
 
 

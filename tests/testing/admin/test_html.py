@@ -66,7 +66,7 @@ def test_the_text_of_a_cell_is_what_a_person_reads() -> None:
 
 def test_links_of_a_list_are_told_once_with_their_kind() -> None:
     page = parsed(
-        '<div id="changelist-filter"><a href="?">All</a><a href="?kind=book">Book</a><a href="?kind=book">Book</a></div>'
+        '<div id="changelist-filter"><a href="?">All</a><a href="?kind=book">Book</a><a href="?kind=book">B</a></div>'
         '<table id="result_list"><thead><tr><th class="action-checkbox-column"></th>'
         '<th class="column-__str__"><div class="text"><a href="?o=1">x</a></div></th>'
         '<th class="column-a"><div class="text"><a href="?o=2">A</a></div></th></tr></thead></table>'
