@@ -69,6 +69,8 @@ def line(group: str, name: str, model: type[Model], base: type[admin.ModelAdmin]
         site = admin.AdminSite(f"matrix{len(sites)}")
         site.enable_nav_sidebar = False
         sites.append(site)
+    if group not in {"form", "inlines"} and model is Product and "get_fieldsets" not in options:
+        options.setdefault("fields", SHORT)  # other fields would be read, and saved, for nothing
     site.register(model, type("LineAdmin", (base,), options))
     lines.append(Line(group, name, site, model))
 
