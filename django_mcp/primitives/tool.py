@@ -93,6 +93,9 @@ class Tool(Primitive):
         self.before_task = None if before_task is None else read_function(before_task, options["context_type"])
         self.policy = self._policy(policy)
         self.self_approval = self_approval
+        if self_approval not in {None, True, False}:
+            msg = f"{self.label}: self_approval must be True, False or None, not {self_approval!r}."
+            raise ImproperlyConfigured(msg)
         self.read_preview = None if preview is None else read_function(preview, options["context_type"])
         self.preview = self.read_preview
         self.rows_of: Callable[[Any, Mapping[str, Any]], Mapping[str, Any]] | None = None

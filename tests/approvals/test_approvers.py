@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.contrib.auth.models import Permission
 from django.core import mail
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.http import HttpRequest
 from django.test import Client as Browser
 from django.test import override_settings
@@ -290,7 +290,8 @@ def test_neither_mail_nor_webhook_has_anything_to_decide_with(
     people["ann"].save()
     ours = {**django_settings.DJANGO_MCP, "APPROVAL_EMAILS": ["approvers"], "BASE_URL": "https://testserver"}
     with override_settings(DJANGO_MCP=ours):
-        monkeypatch.setattr(notices.sender, "begin", lambda: None)
+        for name in ("begin", "look"):  # no thread delivers them meanwhile
+            monkeypatch.setattr(notices.sender, name, lambda: None)
         ask()
         notices.deliver_due()
         (sent,) = [message for message in mail.outbox if message.to == ["ann@example.com"]]
@@ -321,3 +322,8 @@ def test_a_session_of_somebody_else_does_not_make_a_browser(ask: Ask, people: Pe
     with pytest.raises(PermissionDenied):
         decide(request, the_ticket())
     assert state() == "pending"
+
+
+def test_a_tool_says_it_with_true_or_false(server: MCPServer) -> None:
+    with pytest.raises(ImproperlyConfigured, match="self_approval must be True, False or None, not 'yes'"):
+        tool(server=server, name="x", self_approval="yes")(lambda: "")  # type: ignore[call-overload]

@@ -100,6 +100,11 @@ class FormPage:
         yield from fields_of(self.adminform)
 
     @property
+    def has_version(self) -> bool:
+        """False if a field of the page has the name that the version has elsewhere."""
+        return not any(not is_readonly(field) and field.field.name == VERSION for field in self.fields())
+
+    @property
     def may_save(self) -> bool:
         context = self.page.context
         names = ("show_save", "show_save_and_continue")
@@ -149,7 +154,7 @@ class FormPage:
             *(["change"] if self.may_save else []),
             *(["delete"] if context.get("has_delete_permission") else []),
         ]
-        return {**made, "version": self.version(self.page_form())} if self.may_save else made
+        return {**made, VERSION: self.version(self.page_form())} if self.may_save and self.has_version else made
 
 
 def _named(shown: Iterable[Any]) -> Iterator[Inline]:
@@ -274,7 +279,8 @@ def save(page: FormPage, given: Mapping[str, Any], *, view: Any = None) -> "Save
     if not page.may_save:
         raise ToolError(f"You may not change this {page.options.verbose_name}.")
     form, given = page.page_form(), dict(given)
-    expected = given.pop(VERSION, None) if page.original is not None else None
+    takes_version = page.original is not None and page.has_version
+    expected = given.pop(VERSION, None) if takes_version else None
     if expected is not None and expected != page.version(form):
         raise ToolError(
             f"Somebody has changed this {page.options.verbose_name} since you read it. Read it again, and decide anew."

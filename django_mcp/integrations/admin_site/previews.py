@@ -18,7 +18,6 @@ from django_mcp.integrations.admin_site import deletion
 from django_mcp.integrations.admin_site.changeform import (
     VERSION,
     FormPage,
-    Saved,
     labels_of,
     open_form,
     save,
@@ -29,7 +28,6 @@ from django_mcp.integrations.admin_site.hidden import is_secret, is_secret_widge
 from django_mcp.integrations.admin_site.rights import gained_permissions
 from django_mcp.model_resources.schema import to_json_value
 from django_mcp.primitives.base import ToolError
-from django_mcp.primitives.schema import ArgumentError
 
 MASKED, GAINED = "hidden", "gained"
 Row = dict[str, Any]
@@ -88,29 +86,29 @@ def preview_of_save(
     name = str(options.verbose_name) if key is None else f"{options.verbose_name} {page.original}"
     told: Row = {"verb": "create" if key is None else "update", "object": capfirst(name)}
     try:
-        saved = _save(page, given, stop, key)
+        _save(page, given, stop, key)
     except _Stopped:
         return {**told, **_seen(page, stop, opened)}
     if stop.form is not None:  # the stop was caught: what the page saves besides is not known
         return {**told, **_seen(page, stop, opened), "incomplete": True}
     # A view of the site's own saves it without asking the ModelAdmin: what was given is all that is known.
-    del saved
     label = options.label_lower
     values = ((name, MASKED if is_secret(label, name, opened) else value) for name, value in given.items())
-    changes = [{"field": name, "label": name, "after": value} for name, value in values if name != VERSION]
+    changes = [
+        {"field": name, "label": name, "after": value}
+        for name, value in values
+        if name != VERSION or not page.has_version
+    ]
     return {**told, "changes": changes, "incomplete": True}
 
 
-def _save(page: FormPage, given: Mapping[str, Any], stop: _Stop, key: Any) -> Saved | None:
+def _save(page: FormPage, given: Mapping[str, Any], stop: _Stop, key: Any) -> None:
     try:
-        return save(page, given, view=stop.view(key))
-    except (ToolError, ArgumentError):
-        raise
+        save(page, given, view=stop.view(key))
     except Exception:
-        # Code that caught the stop goes on with a row that has no key, and fails.
+        # Code that caught the stop goes on with a row that has no key, and fails or answers with a page of its own.
         if stop.form is None:
             raise
-        return None
 
 
 def _seen(page: FormPage, stop: _Stop, opened: Collection[str]) -> Row:

@@ -12,7 +12,7 @@ from django.forms.utils import pretty_name
 from django.http import HttpRequest
 
 from django_mcp.core.database import without_effects
-from django_mcp.integrations.admin_site.changeform import DELETE, KEY, inline_name
+from django_mcp.integrations.admin_site.changeform import DELETE, KEY, VERSION, inline_name
 from django_mcp.integrations.admin_site.hidden import is_secret
 from django_mcp.model_resources.form_schema import editable_fields, form_schema
 from django_mcp.primitives.field_schema import choice_schema
@@ -101,8 +101,9 @@ def change_schema(admin: Any, request: HttpRequest) -> Schema:
     schema = form_schema(form, _editable(admin, request, blank, form), MAX_BYTES)
     fields = {name: _without_default(part) for name, part in schema["properties"].items()}
     version = {"type": "string", "description": "The version that get_… returned. Refused if it was changed since."}
-    own = {KEY: KEY_SCHEMA, **fields, **_inlines(admin, request, blank)}
-    return object_schema({**own, "version": version}, [KEY])
+    # A field of that name comes first.
+    own = {VERSION: version, KEY: KEY_SCHEMA, **fields, **_inlines(admin, request, blank)}
+    return object_schema(own, [KEY])
 
 
 def made_or_open(make: Callable[[], Schema], label: str) -> Schema:

@@ -157,11 +157,11 @@ class Browser:
         if response.status_code >= 500:  # noqa: PLR2004
             return Page(State.FAILED, why=f"HTTP {response.status_code}")
         if response.status_code == 200:  # noqa: PLR2004
-            return Page(State.INVALID, {"errors": html.form_errors(parsed(response))})
-        messages = tuple(
-            normalize(BeautifulSoup(str(message), "html.parser").get_text())
-            for message in get_messages(response.wsgi_request)
-        )
+            page = parsed(response)
+            if html.find_form(page)[1] is None:
+                return Page(State.SHOWN, why="a page that is no form")
+            return Page(State.INVALID, {"errors": html.form_errors(page)})
+        messages = tuple(shown_text(message.message) for message in get_messages(response.wsgi_request))
         if response.status_code == 302:  # noqa: PLR2004
             return Page(State.SAVED, {"messages": messages})
         return Page(State.REFUSED, why=f"HTTP {response.status_code}")
@@ -218,6 +218,12 @@ class Browser:
         """Return words to search for: one of the first row, and one that no row has."""
         words = [text.split()[0] for _, cells in rows[:1] for text in cells if text.split()]
         return [*words[:1], "zzzqqq"]
+
+
+def shown_text(message: Any) -> str:
+    """Return a message as a page shows it: markup only where it is marked as such."""
+    text = str(message)
+    return normalize(BeautifulSoup(text, "html.parser").get_text() if hasattr(message, "__html__") else text)
 
 
 def parsed(response: Any) -> BeautifulSoup:

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django import forms
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
 from demo_project.travel.models import City, Hotel
 from django_mcp import MCPServer, admin_tools
@@ -46,6 +47,18 @@ class CarelessAdmin(admin.ModelAdmin):
             if request.method == "GET":
                 raise
             return self.response_post_save_change(request, Hotel())
+
+
+class AnsweringAdmin(admin.ModelAdmin):
+    """Answers any error with a page."""
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().changeform_view(request, *args, **kwargs)
+        except BaseException:
+            if request.method == "GET":
+                raise
+            return HttpResponse("Not saved. Try again later.")
 
 
 class OwnPageAdmin(admin.ModelAdmin):
@@ -174,7 +187,7 @@ def test_secrets_are_masked_unless_the_site_opened_them(
 # Packages
 
 
-@pytest.mark.parametrize("page", [CarelessAdmin, OwnPageAdmin])
+@pytest.mark.parametrize("page", [CarelessAdmin, AnsweringAdmin, OwnPageAdmin])
 def test_what_the_site_saves_in_a_way_of_its_own_is_marked_as_not_wholly_shown(
     own: Callable[..., MCPServer], boss: User, hotel: Hotel, page: Any
 ) -> None:
@@ -185,6 +198,33 @@ def test_what_the_site_saves_in_a_way_of_its_own_is_marked_as_not_wholly_shown(
     assert int(hotel.price) == 120
     with pytest.raises(ValueError, match="preview"):
         approve(asked, User.objects.create_superuser("other"))
+
+
+class Numbered(forms.ModelForm):
+    """Has the name that the version of a row has elsewhere, as django-concurrency's forms do."""
+
+    version = forms.IntegerField(initial=7)
+
+    class Meta:
+        model = Hotel
+        fields = ("price",)
+
+    def clean_version(self) -> int:
+        if self.cleaned_data["version"] != 7:
+            raise forms.ValidationError("Somebody was faster.")
+        return 7
+
+
+class NumberedAdmin(admin.ModelAdmin):
+    form = Numbered
+
+
+def test_a_field_that_is_called_version_is_that_field(own: Callable[..., MCPServer], boss: User, hotel: Hotel) -> None:
+    client = MCPClient(boss, server=own(NumberedAdmin))
+    assert client.definition("change_hotel")["inputSchema"]["properties"]["version"]["type"] == "integer"
+    assert client.call("get_hotel", pk=hotel.pk).structured["fields"]["version"] == 7
+    failed(client, "change_hotel", "Somebody was faster.", pk=hotel.pk, price="150", version=6)
+    assert lines(proposed(client, "change_hotel", pk=hotel.pk, price="150", version=7))[0][0].startswith("Price")
 
 
 # Deletions

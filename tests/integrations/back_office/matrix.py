@@ -98,7 +98,7 @@ def by_hook(group: str, model: type[Model], **hooks: Any) -> None:
 
 @admin.display(description="Twice", ordering="price")
 def twice(row):
-    return row.price * 2
+    return None if row.price is None else row.price * 2  # a new row has none yet
 
 
 @admin.display(boolean=True)
