@@ -12,7 +12,10 @@ from benchmarks.process import ROOT
 
 pytestmark = pytest.mark.slow
 SITE = "tests.integrations.admin_site.packages_site"
-TOOLS = ["admin_overview", "search_shelfs", "get_shelf", "shelf_history", "add_shelf", "change_shelf", "delete_shelf"]
+TOOLS = [
+    *("admin_overview", "admin_choices", "search_shelfs", "get_shelf", "shelf_history"),
+    *("add_shelf", "change_shelf", "delete_shelf", "delete_shelfs"),
+]
 
 
 @pytest.fixture(scope="module", params=["middleware", "managers"])
