@@ -106,7 +106,7 @@ def _after(request: HttpRequest, ctx: Context, call: Call, follow: Callable[[], 
         )
 
 
-def message_text(message: Any, request: HttpRequest) -> str:
+def _message_text(message: Any, request: HttpRequest) -> str:
     if not hasattr(message, "__html__"):
         return str(message)
     # A page shows a message that is marked as safe as HTML.
@@ -116,7 +116,7 @@ def message_text(message: Any, request: HttpRequest) -> str:
 
 
 def _with_messages(request: HttpRequest, text: str) -> str:
-    messages = [message_text(message.message, request) for message in get_messages(request)]
+    messages = [_message_text(message.message, request) for message in get_messages(request)]
     return "\n\n".join(filter(None, ["\n".join(message for message in messages if message not in text), text]))
 
 

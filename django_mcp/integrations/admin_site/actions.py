@@ -99,10 +99,7 @@ class InBetween:
     @property
     def text(self) -> str:
         """What the page says."""
-        from django_mcp.integrations.html import read_page  # noqa: PLC0415 - imports Beautiful Soup
-
-        page = read_page(self.visit.html, self.visit.request.build_absolute_uri())
-        return "\n".join([*page.errors, page.text])
+        return self.visit.text
 
 
 def run(
@@ -144,7 +141,7 @@ def run(
         require_deletable(sent, options)
         page = _in_between(sent)
         if page is None:
-            raise ToolError(f"The admin answered with a page:\n\n{_text_of(sent)}")
+            raise ToolError(f"The admin answered with a page:\n\n{sent.text}")
         if page.fields and (values is None or is_filled):
             if is_filled:
                 raise ToolError(f"The page of the admin does not accept these values:\n\n{page.text}")
@@ -216,12 +213,6 @@ def _needs_values(page: InBetween) -> ToolResult[Any]:
     told |= {"buttons": buttons} if len(buttons) > 1 else {}
     words = "Nothing was done yet. The admin asks for values; call again with the same rows and values={…}:"
     return ToolResult(told, text=f"{words} {', '.join(page.fields)}\n\n{page.text}")
-
-
-def _text_of(sent: Visit) -> str:
-    from django_mcp.integrations.html import read_page  # noqa: PLC0415 - imports Beautiful Soup
-
-    return read_page(sent.html).text
 
 
 def _action_form_fields(ctx: Context, site: Any, model: type[models.Model]) -> list[str]:

@@ -15,9 +15,9 @@ from django.urls import Resolver404
 from django.utils.text import capfirst
 
 from django_mcp.core.context import Context
-from django_mcp.integrations.admin_site.changelist import plain
 from django_mcp.integrations.admin_site.controls import TEMPLATE, PageForm, Pair, pairs_of
 from django_mcp.integrations.admin_site.hidden import HIDDEN, is_secret, is_secret_widget
+from django_mcp.integrations.admin_site.texts import plain
 from django_mcp.integrations.admin_site.visit import Visit, page_url, visit
 from django_mcp.integrations.requests import resolve_path
 from django_mcp.model_resources.form_errors import field_error_message, non_field_error_message
@@ -295,9 +295,9 @@ def save(page: FormPage, given: Mapping[str, Any], *, view: Any = None) -> "Save
         answered = FormPage(page.ctx, page.site, page.model, page.path, sent)
         if problems := list(_problems(answered, given)):
             raise ArgumentError(problems)
-    from django_mcp.integrations.html import read_page  # noqa: PLC0415 - imports Beautiful Soup
-
-    raise ToolError(f"The admin answered with a page and did not save:\n\n{read_page(sent.html).text}")
+    if sent.has_form:
+        raise ToolError(f"The admin answered with a page that asks for something, so nothing was saved:\n\n{sent.text}")
+    return Saved("", [*sent.messages, sent.text])  # a page of the site's own, such as of ``response_change``
 
 
 def key_of(model: type[models.Model], location: str) -> Any:
@@ -361,8 +361,10 @@ class Filling:
         try:
             wanted = read_value(bound.field, value)
         except ValidationError as error:
-            self._problems += [about_argument(list(where), message) for message in error.messages]
-            return
+            if error.code == "kind":  # no text that a browser could send
+                self._problems += [about_argument(list(where), message) for message in error.messages]
+                return
+            wanted = value  # the form answers, with its other errors
         self._replace(bound, wanted)
 
     def _replace(self, bound: Any, wanted: Any) -> None:

@@ -13,6 +13,7 @@ from django.utils.text import slugify
 
 from django_mcp.core.context import Context
 from django_mcp.integrations.admin_site.hidden import HIDDEN, is_secret
+from django_mcp.integrations.admin_site.texts import plain
 from django_mcp.integrations.admin_site.visit import Visit, page_url, query_of, visit
 from django_mcp.model_resources.schema import to_json_value
 from django_mcp.primitives.base import ToolError
@@ -37,7 +38,7 @@ def open_changelist(ctx: Context, site: Any, model: type[models.Model], query: M
     page = visit(ctx, page_url(ctx, site, f"{options.app_label}_{options.model_name}_changelist"), query)
     if page.location is not None and query_of(page.location.partition("?")[2]).get("e"):
         raise ToolError("The admin does not accept these filters.")
-    if "cl" not in page.context:
+    if "cl" not in page.context and "adminform" not in page.context:
         raise ToolError(f"The admin has no list of {options.verbose_name_plural}.")
     return page
 
@@ -56,7 +57,9 @@ def search(
     """
     query: dict[str, Any] = {}
     asks = {name for name in ("filters", "order_by", "date") if given.get(name)}
-    cl = open_changelist(ctx, site, model, {}).context["cl"] if asks else None
+    cl = open_changelist(ctx, site, model, {}).context.get("cl") if asks else None
+    if asks and cl is None:
+        raise ArgumentError([about_argument([name], "the admin has no list to apply it to.") for name in sorted(asks)])
     if "filters" in asks:
         query |= filter_parameters(cl, given["filters"], shown)
     if "date" in asks:
@@ -68,6 +71,9 @@ def search(
     if given.get("page"):
         query["p"] = given["page"]
     page = open_changelist(ctx, site, model, query)
+    if (row := page.context.get("original")) is not None and "cl" not in page.context:
+        # The only row of its model, whose page takes the place of the list.
+        return {"rows": [{KEY: to_json_value(row), "title": str(row)}], "total": 1, "page": 1, "pages": 1}
     cl = page.context["cl"]
     if given.get("query") and not cl.search_fields:
         raise ArgumentError([about_argument(["query"], "the admin has no search for this list.")])
@@ -150,16 +156,6 @@ def display(value: Any, empty: str) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return value
     return plain(display_for_value(value, empty))
-
-
-def plain(value: Any) -> str:
-    """Return a text without the markup that a page would show it with."""
-    text = str(value)
-    if not hasattr(value, "__html__"):
-        return text
-    from django_mcp.integrations.html import read_page  # noqa: PLC0415 - imports Beautiful Soup
-
-    return read_page(text).text if "<" in text or "&" in text else text
 
 
 # Filters

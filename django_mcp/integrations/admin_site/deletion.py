@@ -7,7 +7,7 @@ from django.contrib.admin.utils import quote
 from django.db import models
 
 from django_mcp.core.context import Context
-from django_mcp.integrations.admin_site.changelist import plain
+from django_mcp.integrations.admin_site.texts import plain
 from django_mcp.integrations.admin_site.visit import Visit, page_url, visit
 from django_mcp.primitives.base import ToolError
 

@@ -18,7 +18,7 @@ from django_mcp.conf import settings
 from django_mcp.core.context import Context
 from django_mcp.core.redaction import one_line
 from django_mcp.core.request import History
-from django_mcp.integrations.admin_site.changelist import plain
+from django_mcp.integrations.admin_site.texts import plain
 from django_mcp.integrations.admin_site.visit import page_url, visit
 from django_mcp.model_resources.schema import to_json_value
 from django_mcp.primitives.base import ToolError

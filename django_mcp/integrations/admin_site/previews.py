@@ -23,9 +23,9 @@ from django_mcp.integrations.admin_site.changeform import (
     save,
     values_of,
 )
-from django_mcp.integrations.admin_site.changelist import plain
 from django_mcp.integrations.admin_site.hidden import is_secret, is_secret_widget
 from django_mcp.integrations.admin_site.rights import gained_permissions
+from django_mcp.integrations.admin_site.texts import plain
 from django_mcp.model_resources.schema import to_json_value
 from django_mcp.primitives.base import ToolError
 

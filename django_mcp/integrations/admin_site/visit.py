@@ -12,6 +12,7 @@ from django.http.response import HttpResponseBase
 
 from django_mcp.core.context import Context
 from django_mcp.integrations.admin_site.controls import PageForm, Pair, forms_of
+from django_mcp.integrations.admin_site.texts import plain
 from django_mcp.integrations.handler import run_view
 from django_mcp.integrations.redirects import redirect_url, require_no_login
 from django_mcp.integrations.requests import (
@@ -24,7 +25,6 @@ from django_mcp.integrations.requests import (
     site_request,
 )
 from django_mcp.integrations.responses import close_response, decode_body, error_from_response
-from django_mcp.integrations.results import message_text
 from django_mcp.primitives.base import ToolError
 
 
@@ -45,7 +45,7 @@ class Visit:
     @property
     def messages(self) -> list[str]:
         """Texts for the person who made the request (``django.contrib.messages``)."""
-        return [message_text(message.message, self.request) for message in get_messages(self.request)]
+        return [plain(message.message) for message in get_messages(self.request)]
 
     @property
     def html(self) -> str:
@@ -58,13 +58,29 @@ class Visit:
                 response.render()
         return decode_body(response, response.content)
 
+    @property
+    def text(self) -> str:
+        """What the rendered page says."""
+        from django_mcp.integrations.html import read_page  # noqa: PLC0415 - imports Beautiful Soup
+
+        return read_page(self.html, self.request.build_absolute_uri()).text
+
+    @property
+    def has_form(self) -> bool:
+        """True if the page asks for something: it has a form to send, besides the one that signs out."""
+        return bool(self._forms())
+
+    def _forms(self) -> list[PageForm]:
+        found = [form for form in forms_of(self.html) if form.method == "post"]
+        return [form for form in found if not form.action.endswith("/logout/")]
+
     def form(self, form_id: str = "") -> PageForm:
         """Return the form of the page that saves: the one with this id, else the one with the most controls.
 
         Raises:
             ToolError: the page has none.
         """
-        found = [form for form in forms_of(self.html) if form.method == "post" and not form.action.endswith("/logout/")]
+        found = self._forms()
         if not found:
             raise ToolError("The page of the admin has no form.")
         return next((form for form in found if form_id and form.id == form_id), None) or max(

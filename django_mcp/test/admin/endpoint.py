@@ -78,7 +78,7 @@ class Endpoint:
             return {
                 "allowed": not prevents,
                 "counts": [f"{capfirst(name)}: {count}" for name, count in counted],
-                "objects": deletion.names_in(objects, 10_000),
+                "objects": deletion.names_in(objects),
             }
 
     # Pages.
