@@ -49,6 +49,8 @@ def fill(rows: int, users: list[int]) -> None:
         "queries": "n %% 7",
         "approval": "''",
         "task_id": "''",
+        "history_id": "''",
+        "log_entries": "''",
         "trace_id": "CASE WHEN n %% 1000 = 1 THEN 'trace-' || n ELSE '' END",
     }
     names, values = ", ".join(columns), ", ".join(columns.values())

@@ -28,6 +28,7 @@ from django_mcp.core.permissions import notify_permissions_changed as notify_per
 from django_mcp.core.principal import Principal as Principal
 from django_mcp.core.server import MCPServer as MCPServer, server as server
 from django_mcp.core.signals import request_logged as request_logged
+from django_mcp.integrations.admin_site.tools import admin_tools as admin_tools
 from django_mcp.integrations.forms import form_tool as form_tool
 from django_mcp.integrations.prompts import prompt_template as prompt_template
 from django_mcp.integrations.views import view_tool as view_tool

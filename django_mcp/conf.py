@@ -120,7 +120,10 @@ class Settings(NamedTuple):
     MAX_APPROVALS_PER_CALLER: int = 20
     """Pending approval requests per caller and endpoint."""
     SELF_APPROVAL: bool = False
-    """Allow users to approve calls made in their own name."""
+    """Allow approvers to decide calls made in their own name, in the admin. Tools may say otherwise
+    (``self_approval``)."""
+    NAME_CLIENT_IN_HISTORY: bool = False
+    """Add the client to the text of what calls of ``admin_tools`` write into the admin's history."""
     APPROVALS_APP: bool = False
     """Let approvers decide in the conversation as well, in clients that show MCP Apps."""
     APPROVAL_LOG_DAYS: int | None = 365

@@ -15,6 +15,7 @@ from django_mcp.auth.base import authenticators
 from django_mcp.auth.oauth import OAuth2Authentication
 from django_mcp.conf import settings
 from django_mcp.core.server import servers
+from django_mcp.core.signals import urls_made
 from django_mcp.listing.documents import document_patterns
 from django_mcp.transports.http import http_sse_endpoints
 from django_mcp.transports.resource_metadata import metadata_patterns
@@ -25,6 +26,7 @@ APP_NAME = "django_mcp"
 
 def build_urlpatterns() -> list[URLPattern | URLResolver]:
     """Return the patterns of all endpoints, their approval pages and, if needed, the authorization server."""
+    urls_made.send(sender=None)
     patterns: list[URLPattern | URLResolver] = [path("", include((_endpoint_patterns(), APP_NAME)))]
     if apps.is_installed("django.contrib.admin"):  # approvals are decided there
         patterns.append(path("", include((_approval_patterns(), "django_mcp_approvals"))))

@@ -35,6 +35,7 @@ INSTALLED_APPS = [
     "tests.model_resources.library",
     "tests.model_resources.family",
     "tests.contrib.drf.snippets",
+    "tests.integrations.back_office",
 ]
 DEBUG = False
 ALLOWED_HOSTS = ["testserver", "localhost", "127.0.0.1", "[::1]"]

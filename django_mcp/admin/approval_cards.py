@@ -27,8 +27,8 @@ from django_mcp.admin.display import (
     shown_value,
 )
 from django_mcp.approvals import messages as approval_messages
-from django_mcp.approvals.decisions import find_hidden_parts, may_decide
-from django_mcp.approvals.notices import APPROVE, may_approve
+from django_mcp.approvals.approvers import APPROVE, is_own, may_add_rule, may_approve, may_decide
+from django_mcp.approvals.decisions import find_hidden_parts
 from django_mcp.core.redaction import visible
 from django_mcp.core.server import server_named
 from django_mcp.models import Approval, ApprovalEvent
@@ -62,6 +62,8 @@ class Card:
     user: Any
     registered: str = ""
     """The name with which the OAuth client registered."""
+    in_admin: bool = True
+    """False if it is shown in any other place."""
 
     @cached_property
     def tool(self) -> str:
@@ -116,11 +118,17 @@ class Card:
 
     @cached_property
     def may_decide(self) -> bool:
-        return is_pending(self.row) and may_decide(self.row, self.user)
+        return is_pending(self.row) and may_decide(self.row, self.user, in_admin=self.in_admin)
+
+    @cached_property
+    def may_add_rule(self) -> bool:
+        return may_add_rule(self.user, self.row.server, self.row.tool, self.row.user_id)
 
     @property
     def why_not(self) -> str:
         """Return why the user may not decide."""
+        if not self.in_admin and is_own(self.row, self.user) and may_decide(self.row, self.user):
+            return _("You requested this call. Decide it in the site’s admin, signed in with your browser.")
         if not self.user.has_perm(APPROVE):
             return _("Read only: deciding requires the permission “Can approve tool calls”.")
         if not may_approve(self.user, self.row.server):
@@ -128,7 +136,7 @@ class Card:
         return _("You requested this call, so another person has to decide.")
 
 
-def make_cards(rows: Iterable[Approval], user: Any) -> list[Card]:
+def make_cards(rows: Iterable[Approval], user: Any, *, in_admin: bool = True) -> list[Card]:
     """Return a card for each row, with at most three queries."""
     rows = list(rows)
     nameless = [row for row in rows if row.user is None or row.principal_kind == "api_key"]
@@ -140,6 +148,7 @@ def make_cards(rows: Iterable[Approval], user: Any) -> list[Card]:
             line(names.get((row.principal_kind, row.principal_id), row.user)),
             user,
             clients.get(row.client_id, ""),
+            in_admin,
         )
         for row in rows
     ]

@@ -20,6 +20,7 @@ from django_mcp.admin.display import (
 )
 from django_mcp.approvals import decisions
 from django_mcp.approvals.approval_requests import is_withdrawn
+from django_mcp.approvals.approvers import may_decide
 from django_mcp.core import database
 from django_mcp.model_resources.writes import has_history
 from django_mcp.models import OVER, Approval, Task
@@ -75,19 +76,24 @@ def decide(request: HttpRequest, row: Approval) -> DecisionMessage:
         PermissionDenied: the user may not decide, or has no session: a person has to decide, so other authentication
             of the site does not count.
     """
-    if SESSION_KEY not in request.session:
+    user: Any = request.user
+    # Nor does a token beside the session of another account.
+    if request.session.get(SESSION_KEY) != user._meta.pk.value_to_string(user):  # noqa: SLF001 - as Django's login()
         raise PermissionDenied
     form = DecisionForm(row, request.POST)
     if not form.is_valid():
         problems = [f"{name}: {' '.join(map(str, words))}" for name, words in form.errors.items()]
         return messages.ERROR, _("Not decided. %s") % " ".join(problems)
-    return decide_card(row, request.user, form.cleaned_data)
+    return decide_card(row, user, form.cleaned_data, in_admin=True)
 
 
-def decide_card(row: Approval, user: Any, given: dict[str, Any], *, via: str = "") -> DecisionMessage:
+def decide_card(
+    row: Approval, user: Any, given: dict[str, Any], *, via: str = "", in_admin: bool = False
+) -> DecisionMessage:
     """Decide with the fields of ``DecisionForm``, if the call is the one that the user has seen.
 
-    Return the message for the user. *via* is added to the history, and to the admin's.
+    Return the message for the user. *via* is added to the history, and to the admin's; for *in_admin* see
+    ``decisions.approve``.
 
     Raises:
         PermissionDenied: the user may not decide.
@@ -101,7 +107,7 @@ def decide_card(row: Approval, user: Any, given: dict[str, Any], *, via: str = "
         if not is_allowed and (hidden := decisions.find_hidden_parts(row)):
             words = _("Not decided: parts of this call are hidden (%s). Select the check box to approve it anyway.")
             return messages.ERROR, words % ", ".join(map(line, hidden))
-        if _apply_decision(row, user, given, via):
+        if _apply_decision(row, user, given, {"via": via, "in_admin": in_admin}):
             words = _success_message(row, given)
             if has_history():
                 LogEntry.objects.create(
@@ -116,15 +122,15 @@ def decide_card(row: Approval, user: Any, given: dict[str, Any], *, via: str = "
     return messages.WARNING, explain_failure(row, user)
 
 
-def _apply_decision(row: Approval, user: Any, given: dict[str, Any], via: str) -> bool:
+def _apply_decision(row: Approval, user: Any, given: dict[str, Any], place: dict[str, Any]) -> bool:
     match given["decision"]:
         case "deny":
-            return decisions.deny(row, user, reason=given["reason"], via=via)
+            return decisions.deny(row, user, reason=given["reason"], **place)
         case "approve":
-            return decisions.approve(row, user, reason=given["reason"], unseen=given["unseen"], via=via)
+            return decisions.approve(row, user, reason=given["reason"], unseen=given["unseen"], **place)
     calls = None if given["unlimited"] else given["calls"] + 1
     more = {"names": given["names"], "calls": calls, "seconds": given["seconds"], "unseen": given["unseen"]}
-    return decisions.approve(row, user, reason=given["reason"], **more)
+    return decisions.approve(row, user, reason=given["reason"], **more, **place)
 
 
 def _success_message(row: Approval, given: dict[str, Any]) -> str:
@@ -136,7 +142,7 @@ def _success_message(row: Approval, given: dict[str, Any]) -> str:
     return _("You approved the call of %s and similar calls.") % line(row.tool)
 
 
-def explain_failure(row: Approval, user: Any) -> str:
+def explain_failure(row: Approval, user: Any) -> str:  # noqa: PLR0911 - one for each reason
     row.refresh_from_db()
     if row.state in {State.APPROVED, State.CONSUMED, State.DENIED}:
         words = {
@@ -159,4 +165,6 @@ def explain_failure(row: Approval, user: Any) -> str:
         return _("Not decided: the approval request for %(tool)s was withdrawn. %(why)s") % names
     if row.state == State.EXPIRED or row.expires <= timezone.now():
         return _("Not decided: the approval request for %s has expired.") % line(row.tool)
+    if may_decide(row, user):  # it was not in the admin
+        return _("Not decided. Decide your own call in the site’s admin, signed in with your browser.")
     return _("Not decided: you requested this call, so another person has to decide.")

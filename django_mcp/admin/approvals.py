@@ -29,6 +29,7 @@ from django_mcp.admin.approval_states import (
 )
 from django_mcp.admin.base import ApproverReadOnlyAdmin, StrictFiltersList, address_in, user_lookups, values_of_url
 from django_mcp.admin.display import NOTHING, line
+from django_mcp.approvals.approvers import may_decide
 from django_mcp.approvals.messages import client
 from django_mcp.models import OVER, Approval, Task
 
@@ -128,6 +129,10 @@ class ApprovalAdmin(ApproverReadOnlyAdmin):
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:  # noqa: ARG002
         return ("tool", "public_id", "client_id", "principal_id", "reason", *user_lookups())
 
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        # Who may decide nothing but their own call opens its page, not the list.
+        return super().has_view_permission(request, obj) or (obj is not None and may_decide(obj, request.user))
+
     # The list
 
     def get_changelist(self, request: HttpRequest, **_options: Any) -> type[ApprovalList]:
@@ -206,6 +211,7 @@ class ApprovalAdmin(ApproverReadOnlyAdmin):
             "state": state_words(row),
             "is_cancelled": is_cancelled(row),
             "is_detail": True,
+            "has_list": self.has_view_permission(request),
             "events": list(row.events.select_related("by").order_by("pk")),
             "polling_url": self._url("pending_one", row.pk) if pending else "",
             **self._pending(request, pending, len(pending)),

@@ -15,7 +15,7 @@ from django_mcp.admin.approval_cards import Card, make_cards, record_views
 from django_mcp.admin.approval_decisions import MAX_REASON_LENGTH, decide_card
 from django_mcp.admin.approval_states import pending_q
 from django_mcp.admin.display import line
-from django_mcp.approvals.notices import may_approve
+from django_mcp.approvals.approvers import may_approve
 from django_mcp.conf import APPROVALS_SCOPE
 from django_mcp.core.apps import App
 from django_mcp.core.context import Context
@@ -61,11 +61,12 @@ class ApprovalsApp(App):
 
     def view(self, context: Any, result: Any, **more: Any) -> str:
         found = _pending(context)
-        shown = make_cards(found.order_by("-pk").select_related("user", "task")[:MAX_CARDS], context.user)
+        rows = found.order_by("-pk").select_related("user", "task")[:MAX_CARDS]
+        shown = make_cards(rows, context.user, in_admin=False)
         record_views(shown, context.user)
-        rows = [(card, token_of(context, card) if card.may_decide else "") for card in shown]
-        count = len(rows) if len(rows) < MAX_CARDS else found.count()
-        return super().view(context, result, cards=rows, count=count, longest_reason=MAX_REASON_LENGTH, **more)
+        cards = [(card, token_of(context, card) if card.may_decide else "") for card in shown]
+        count = len(cards) if len(cards) < MAX_CARDS else found.count()
+        return super().view(context, result, cards=cards, count=count, longest_reason=MAX_REASON_LENGTH, **more)
 
 
 def _pending(context: Any) -> Any:

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
 from django_mcp.admin.base import ApproverReadOnlyAdmin, ReadOnlyStoppableAdmin, user_lookups
 from django_mcp.admin.display import line, names_of, shown_value, with_names
-from django_mcp.approvals.notices import APPROVE
+from django_mcp.approvals.approvers import APPROVE
 from django_mcp.core.principal import display_name
 from django_mcp.models import AutoApprovalRule
 

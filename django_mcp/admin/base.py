@@ -31,7 +31,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from django_mcp.admin.display import NOTHING
 from django_mcp.approvals import unmatched_policies
-from django_mcp.approvals.notices import APPROVE
+from django_mcp.approvals.approvers import APPROVE
 from django_mcp.auth.api_keys import takes_keys
 from django_mcp.auth.oauth import has_toolkit
 from django_mcp.auth.protected_resource import path_of
@@ -451,18 +451,19 @@ def address_in(site: admin.AdminSite, name: str, *arguments: Any) -> str:
         return ""
 
 
-def page_of(request: HttpRequest, site: admin.AdminSite, model: type[Model], key: Any) -> str:
-    """Return the address of an object's page in an admin site; empty if the user may not view it or it has no page.
+def page_of(request: HttpRequest, site: admin.AdminSite, model: type[Model], key: Any, page: str = "change") -> str:
+    """Return the address of a page of an object in an admin site; empty if the user may not view it or it has no page.
 
     Args:
         request: of the user.
         site: where the page is.
         model: of the object.
         key: of the object; None if there is no such object.
+        page: ``"change"`` or ``"history"``.
     """
     if key is None or not site.is_registered(model) or not site.get_model_admin(model).has_view_permission(request):
         return ""
-    name = f"admin:{model._meta.app_label}_{model._meta.model_name}_change"  # noqa: SLF001 - Django's documented API
+    name = f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}"  # noqa: SLF001 - Django's documented API
     try:
         return reverse(name, args=[quote(key)], current_app=site.name)
     except NoReverseMatch:

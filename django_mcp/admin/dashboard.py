@@ -24,7 +24,7 @@ from django_mcp.admin.base import ReadOnlyAdmin, address_in
 from django_mcp.admin.charts import Bin, Layer, stacked_bars, swatch
 from django_mcp.admin.display import duration
 from django_mcp.admin.stats import DAY, Activity, Tool, activity, edges_of
-from django_mcp.approvals.notices import APPROVE
+from django_mcp.approvals.approvers import APPROVE
 from django_mcp.audit.outcomes import FAILED, FAILURES, GROUPS
 from django_mcp.core.redaction import one_line
 from django_mcp.core.server import servers

@@ -146,7 +146,7 @@ def _changes(value: Mapping[str, Any], verb: str, changes: list[Any]) -> Preview
         capfirst(title.strip()),
         line(value.get("uri") or "", 500),
         tuple(_render_change(change) for change in changes),
-        tuple(_render_also(also if isinstance(also, list) else [])),
+        (*_render_also(also if isinstance(also, list) else []), *_names(value.get("names"))),
         also is None,
         columns,
     )
@@ -175,6 +175,10 @@ def _render_also(entries: list[Any]) -> Iterator[SafeString]:
                 yield format_html("{} {}", count, line(what))
             case _:
                 yield shown_value(entry)
+
+
+def _names(names: Any) -> Iterator[SafeString]:
+    yield from map(shown_value, names if isinstance(names, list) else ())
 
 
 Caller = tuple[str, str]

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urlencode
 
 from django.contrib import admin
+from django.contrib.admin.models import LogEntry
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ERROR_FLAG
 from django.contrib.auth import get_user_model
@@ -37,6 +38,7 @@ from django_mcp.audit.outcomes import GROUP_OF
 from django_mcp.core.database import keys_of
 from django_mcp.core.principal import display_name
 from django_mcp.core.server import server_named, servers
+from django_mcp.model_resources.writes import has_history
 from django_mcp.models import APIKey, Approval, OAuthClient, Playground, RequestLog, Task, Tools
 
 
@@ -102,7 +104,7 @@ MAX_SAME = 100
 """Entries with the same error that are counted."""
 SEARCHED = 50_000
 """Newest rows whose words are searched; ids are found wherever they are."""
-IDS = ("trace_id", "task_id", "approval", "client_id")
+IDS = ("trace_id", "task_id", "approval", "history_id", "client_id")
 """Columns with an index, which a term is compared with as a whole."""
 WORDS = (
     *("name", "caller", "principal_id", "client_name", "client_id", "credential", "error", "arguments"),
@@ -126,8 +128,8 @@ class RequestLogAdmin(ReadOnlyAdmin):
     linked_lookups = ("client_id",)  # from the pages of OAuth clients
     search_fields = ("name",)  # for the box; see get_search_results
     search_help_text = gettext_lazy(
-        "Full id of a trace, task, approval request or OAuth client, or words in the newest 50,000 entries (tool, "
-        "caller, client, error, arguments)."
+        "Full id of a trace, task, approval request, history entry or OAuth client, or words in the newest 50,000 "
+        "entries (tool, caller, client, error, arguments)."
     )
     ordering = ("-started_at",)
     sortable_by = ("time",)
@@ -154,7 +156,7 @@ class RequestLogAdmin(ReadOnlyAdmin):
             {"fields": (("person", "principal", "credential"), ("client", "protocol"), "client_id", "address")},
         ),
         (gettext_lazy("Result"), {"fields": (("took", "queries"), ("result_kind", "result_size"))}),
-        (gettext_lazy("Related"), {"fields": (("approval", "task_id"), "trace_id")}),
+        (gettext_lazy("Related"), {"fields": (("approval", "task_id"), "history_id", "trace_id")}),
     )
     """Related fields share a line. Empty fields are left out."""
 
@@ -184,7 +186,7 @@ class RequestLogAdmin(ReadOnlyAdmin):
         match = request.resolver_match
         if match is None or "object_id" in match.kwargs or "export" in str(match.url_name):
             return found.select_related("user")
-        return found.defer("arguments", "user", "trace_id", "approval", "task_id")
+        return found.defer("arguments", "user", "trace_id", "approval", "task_id", "history_id", "log_entries")
 
     def get_search_results(
         self,
@@ -237,6 +239,7 @@ class RequestLogAdmin(ReadOnlyAdmin):
         for label, name, model, key in self._targets(row):
             if address := page_of(request, self.admin_site, model, key):
                 yield label, name, address
+        yield from self._history(request, row)
         if row.trace_id:
             yield _("Trace"), row.trace_id, f"../../?q={row.trace_id}"
         if row.error and row.name:
@@ -247,6 +250,19 @@ class RequestLogAdmin(ReadOnlyAdmin):
             yield _("Same error"), words % number if "%d" in words else words, f"../../?{query}"
         if address := self._playground_address(request, row):
             yield _("Playground"), _("Try again"), address
+
+    def _history(self, request: HttpRequest, row: RequestLog) -> Iterator[tuple[str, str, str]]:
+        if not row.log_entries or not has_history():
+            return
+        for entry in LogEntry.objects.filter(pk__in=row.log_entries.split(",")[:MAX_SAME]).select_related(
+            "content_type"
+        ):
+            model = None if entry.content_type is None else entry.content_type.model_class()
+            address = page_of(request, self.admin_site, LogEntry, entry.pk)
+            if not address and model is not None and not entry.is_deletion():
+                address = page_of(request, self.admin_site, model, entry.object_id, "history")
+            if address:
+                yield _("History"), f"{entry.object_repr}: {entry.get_change_message()}", address
 
     def _playground_address(self, request: HttpRequest, row: RequestLog) -> str:
         site, is_there = self.admin_site, any(server.name == row.server for server in servers())

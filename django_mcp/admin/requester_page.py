@@ -15,7 +15,7 @@ from django.views import View
 from django_mcp.admin.approval_cards import make_cards
 from django_mcp.admin.approval_states import CANCELLED, OUTCOMES, WITHDRAWN, State, is_cancelled, outcome_of, state_of
 from django_mcp.approvals.approval_requests import is_withdrawn
-from django_mcp.approvals.decisions import may_decide
+from django_mcp.approvals.approvers import may_decide
 from django_mcp.approvals.messages import page_path
 from django_mcp.core.server import server_named
 from django_mcp.models import Approval

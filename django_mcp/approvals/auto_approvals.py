@@ -10,7 +10,7 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from django_mcp.approvals import approval_requests
-from django_mcp.approvals.notices import may_approve
+from django_mcp.approvals.approvers import may_add_rule
 from django_mcp.core import database
 from django_mcp.core.context import Context
 from django_mcp.core.server import server_named
@@ -82,7 +82,7 @@ def find_rule(context: Context, tool: Tool, parts: Mapping[str, str], version: s
     if not rows:
         return None
     fitting = (rule for rule in rows if rule.pattern.items() <= parts.items())
-    return next((rule for rule in fitting if may_approve(rule.created_by, context.server.name)), None)
+    return next((rule for rule in fitting if may_add_rule(rule.created_by, rule.server, rule.tool, rule.user_id)), None)
 
 
 def _usable_rules() -> Any:

@@ -12,8 +12,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from django_mcp.approvals import approval_requests, auto_approvals, messages
+from django_mcp.approvals.approvers import is_own, may_add_rule, may_approve, may_decide
 from django_mcp.approvals.fingerprint import version
-from django_mcp.approvals.notices import may_approve
 from django_mcp.auth.api_keys import State as KeyState
 from django_mcp.auth.api_keys import state_of as key_state
 from django_mcp.conf import settings
@@ -96,6 +96,7 @@ def approve(
     seconds: float = 0,
     unseen: bool = False,
     via: str = "",
+    in_admin: bool = False,
 ) -> bool:
     """Approve a call, and optionally further calls like it.
 
@@ -108,13 +109,15 @@ def approve(
         seconds: for how long further calls are approved; 0 for this call only.
         unseen: approve although parts of the call are hidden; see ``find_hidden_parts``.
         via: where the user decided, for the history, if not in the admin.
+        in_admin: True if the user's browser is signed in to the admin and decides there. Users decide their own call
+            in no other place.
 
     Returns:
         False if the request was already decided, has expired, was withdrawn, or is the approver's own. It is withdrawn
         if its caller has lost access, or the tool or its policy has changed.
 
     Raises:
-        PermissionDenied: the user may not approve calls at this endpoint.
+        PermissionDenied: the user may not approve calls at this endpoint, or may approve this one and not further ones.
         ValueError: parts of the call are hidden and ``unseen`` is False.
     """
     if not unseen and (hidden := find_hidden_parts(approval)):
@@ -122,33 +125,39 @@ def approve(
         raise ValueError(msg)
     fields = {"expires": timezone.now() + datetime.timedelta(seconds=settings.APPROVAL_GRANT_TTL)}
     with database.atomic():
-        _reload_approver(by, approval.server)  # before a reason is looked for, which withdraws it
+        approver = _reload_approver(by, approval, in_admin)  # before a reason is looked for, which withdraws it
+        adds_rule = seconds and (calls is None or calls > 1)
+        if adds_rule and not may_add_rule(approver, approval.server, approval.tool, approval.user_id):
+            raise PermissionDenied
         why = find_withdrawal_reason(approval)
         if approval.state == State.PENDING and why:
             approval_requests.expire(approval, why)
             return False
-        if not _decide(approval, by, State.APPROVED, reason, fields, via):
+        if not _decide(approval, by, State.APPROVED, reason, fields, via, in_admin):
             return False
-        if seconds and (calls is None or calls > 1):
+        if adds_rule:
             more = None if calls is None else calls - 1
             auto_approvals.create_rule(approval, by, names, more, seconds)
     return True
 
 
 @database.retry_conflicts
-def deny(approval: Approval, by: Any, *, reason: str = "", via: str = "") -> bool:
-    """Deny a call. The reason is sent to the caller. See ``approve`` for *via*, the return value and errors."""
+def deny(approval: Approval, by: Any, *, reason: str = "", via: str = "", in_admin: bool = False) -> bool:
+    """Deny a call. The reason is sent to the caller. See ``approve`` for the arguments, the return value and errors."""
     with database.atomic():
-        return _decide(approval, by, State.DENIED, reason, {"unique_key": None}, via)
+        return _decide(approval, by, State.DENIED, reason, {"unique_key": None}, via, in_admin)
 
 
-def _decide(approval: Approval, by: Any, state: str, reason: str, more: dict[str, Any], via: str) -> bool:
-    approver = _reload_approver(by, approval.server)
+def _decide(
+    approval: Approval, by: Any, state: str, reason: str, more: dict[str, Any], via: str, in_admin: bool
+) -> bool:
+    approver = _reload_approver(by, approval, in_admin)
     fields = {"state": state, "decided": timezone.now(), "decided_by": approver, "reason": reason, **more}
-    if not _decidable_by(approver).filter(pk=approval.pk).update(**fields):
+    is_left_to_them = is_own(approval, approver) and may_decide(approval, approver, in_admin=in_admin)
+    if not _decidable_by(approver, also_own=is_left_to_them).filter(pk=approval.pk).update(**fields):
         return False
     approval.refresh_from_db()
-    by_themselves = " (their own call)" if approval.user_id == approver.pk else ""
+    by_themselves = " (their own call)" if is_own(approval, approver) else ""
     approval_requests.record_event(
         approval, state, approver, f"{reason}{by_themselves}{f' ({via})' if via else ''}".strip()
     )
@@ -159,7 +168,7 @@ def _decide(approval: Approval, by: Any, state: str, reason: str, more: dict[str
     return True
 
 
-def _reload_approver(user: Any, server: str) -> Any:
+def _reload_approver(user: Any, approval: Approval, in_admin: bool) -> Any:
     """Read the user in the current transaction, as permissions may have changed since the page was rendered.
 
     Raises:
@@ -167,19 +176,19 @@ def _reload_approver(user: Any, server: str) -> Any:
     """
     rows = get_user_model()._default_manager.using(router.db_for_write(get_user_model()))  # noqa: SLF001 - Django's API
     found = rows.filter(pk=user.pk, is_active=True).first()  # of the primary: a replica may lag
-    if found is None or not may_approve(found, server):
+    if found is None or not (may_approve(found, approval.server) or may_decide(approval, found, in_admin=in_admin)):
         raise PermissionDenied
     return found
 
 
-def _decidable_by(approver: Any) -> "QuerySet[Approval]":
+def _decidable_by(approver: Any, *, also_own: bool) -> "QuerySet[Approval]":
     is_active = Exists(get_user_model()._default_manager.filter(pk=approver.pk, is_active=True))  # noqa: SLF001 - likewise
     # No join: an UPDATE would select its rows first, and two concurrent decisions could both succeed.
     unwanted = Exists(Task.objects.filter(pk=OuterRef("task"), status__in=OVER))
     # Deciding updates this queryset, in one statement.
     found = Approval.objects.filter(is_active, ~unwanted, state=State.PENDING, expires__gt=timezone.now())
     # A request without a user belongs to no approver.
-    return found if settings.SELF_APPROVAL else found.filter(Q(user=None) | ~Q(user=approver))
+    return found if also_own else found.filter(Q(user=None) | ~Q(user=approver))
 
 
 def find_withdrawal_reason(approval: Approval) -> str:
@@ -224,9 +233,3 @@ def find_hidden_parts(approval: Approval) -> list[str]:
     withheld: dict[str, Any] = approval.withheld or {}
     names = [name for name, why in withheld.get("arguments", {}).items() if why != SECRET]
     return [*names, *(["preview"] if "preview" in withheld else [])]
-
-
-def may_decide(approval: Approval, user: Any) -> bool:
-    # For pages alone. The decision itself checks again.
-    own = approval.user_id is not None and approval.user_id == user.pk
-    return (settings.SELF_APPROVAL or not own) and may_approve(user, approval.server)

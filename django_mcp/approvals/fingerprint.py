@@ -97,8 +97,9 @@ def _text(value: Any) -> str:
 
 
 def version(tool: Tool, rule: Rule) -> str:
-    """Return a value that changes with the tool's definition or its policy."""
-    return hashlib.sha256(f"{current_definition(tool).digest} {rule.version}".encode()).hexdigest()
+    """Return a value that changes with the tool's definition, its policy, or who may decide its calls."""
+    who = "" if tool.self_approval is None else f" {tool.self_approval}"
+    return hashlib.sha256(f"{current_definition(tool).digest} {rule.version}{who}".encode()).hexdigest()
 
 
 def canonical(context: Context, tool: Tool, keywords: Mapping[str, Any], rows: ModelArgument) -> dict[str, Any]:

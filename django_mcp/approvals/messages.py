@@ -15,6 +15,7 @@ from django.shortcuts import resolve_url
 from django.urls import get_script_prefix, resolve, reverse, set_script_prefix
 from django.utils import timezone, translation
 
+from django_mcp.approvals.approvers import is_decided_by_requester
 from django_mcp.conf import settings
 from django_mcp.core.context import Context
 from django_mcp.core.principal import display_name
@@ -139,8 +140,11 @@ def page_url_of(context: Context, approval: Approval) -> str:
 def pending_result(context: Context, approval: Approval, kind: str) -> Result:
     url = page_url_of(context, approval)
     where = f" Status page, which takes approvers to the decision: {url}" if url else ""
+    whose = "a person with permission to approve it"
+    if is_decided_by_requester(approval):
+        whose = "the user you act for, in the site's admin with their browser, or by another person with permission"
     text = (
-        f"{approval.tool} was not run: this call requires approval by a person with permission to approve it. "
+        f"{approval.tool} was not run: this call requires approval by {whose}. "
         f"Approval request {approval.public_id} is pending.{where}\n{AGAIN} "
         f"{pending_text(approval)}"
     )

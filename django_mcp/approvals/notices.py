@@ -29,36 +29,15 @@ from django.db.models import F, Q, QuerySet
 from django.template.loader import render_to_string
 from django.utils import timezone
 
+from django_mcp.approvals.approvers import APPROVE, may_decide
 from django_mcp.approvals.messages import client, page_url, requester
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.after_fork import reset_after_fork
 from django_mcp.core.redaction import as_words, bounded, one_line, redacted
-from django_mcp.core.server import server_named
 from django_mcp.models import Approval, Notice
 
 logger = logging.getLogger("django_mcp")
-
-APPROVE = "django_mcp.approve_tool_call"
-"""The permission to approve and deny calls."""
-
-
-def may_approve(user: Any, server: str) -> bool:
-    """Return True if a user may approve or deny calls at an endpoint. May query the database.
-
-    A user needs the permission ``APPROVE``, and the endpoint's ``can_approve``, if set, must return True. An error
-    there counts as False.
-    """
-    if not user.has_perm(APPROVE):
-        return False
-    endpoint = server_named(server)
-    test = None if endpoint is None else endpoint.can_approve
-    try:
-        return test is None or bool(test(user))
-    except Exception:
-        logger.exception("can_approve() of %r raised an error; approval is refused", server)
-        return False
-
 
 APPROVERS = "approvers"
 """Entry of ``APPROVAL_EMAILS`` that stands for all users who may approve."""
@@ -70,11 +49,11 @@ LONGEST_NAME, LONGEST_TEXT, MAX_LINES = 100, 3000, 60
 def approvers(approval: Approval) -> list[str]:
     """Return the e-mail addresses of all active users who may decide, without duplicates.
 
-    The requester's address is included only with ``SELF_APPROVAL``.
+    The requester's address is included only if they may decide their own call.
     """
     found = {address.casefold(): address for address in map(_address, _who_may(approval)) if address}
-    if approval.user is not None and not settings.SELF_APPROVAL:
-        found.pop(_address(approval.user).casefold(), None)
+    if approval.user is not None and not may_decide(approval, approval.user):
+        found.pop(_address(approval.user).casefold(), None)  # also of another account
     return list(found.values())
 
 
@@ -82,9 +61,12 @@ def _who_may(approval: Approval) -> Iterator[Any]:
     for backend in get_backends():
         for user in backend.with_perm(APPROVE) if hasattr(backend, "with_perm") else ():
             # The approval page is in the admin.
-            is_able = getattr(user, "is_staff", True) and may_approve(user, approval.server)
-            if is_able and (user.pk != approval.user_id or settings.SELF_APPROVAL):
+            if getattr(user, "is_staff", True) and may_decide(approval, user):
                 yield user
+    requester = approval.user  # may lack the permission
+    is_able = requester is not None and requester.is_active and getattr(requester, "is_staff", True)
+    if is_able and may_decide(approval, requester):
+        yield requester
 
 
 def _address(user: Any) -> str:

@@ -73,6 +73,8 @@ def as_json(value: Any, tool: Tool) -> Plain:
     if isinstance(plain, dict) and plain.keys() == {"text"} and isinstance(plain["text"], str):
         short = {"text": _truncate(plain["text"], MOST)}
         return Plain(short, is_whole and short == plain)
+    if isinstance(plain, dict) and "verb" in plain and plain.pop("incomplete", False):  # the package could not see all
+        is_whole = False
     plain, is_shown = _without_secrets(plain, tool)
     short = bounded(plain)
     return Plain(short, is_whole and is_shown and short is plain)

@@ -168,6 +168,8 @@ def of_call(
     trace = _TRACE.fullmatch(carried) if isinstance(carried, str) else None
     # The task that is running, or the one that the call started.
     task_id = ended.task_id or (str(context.request_id) if channel.is_task else channel.task_id)
+    # What failed was rolled back, with its entries.
+    history = context.history if ended.outcome is Outcome.OK else None
     facts = {
         **_caller(context.principal),
         "started_at": started_at,
@@ -189,6 +191,8 @@ def of_call(
         "queries": queries,
         "approval": ended.approval or str(getattr(context.grant, "public_id", None) or ""),
         "task_id": task_id,
+        "history_id": "" if history is None else history.id,
+        "log_entries": "" if history is None else ",".join(history.keys),
         "trace_id": trace_id or ("" if trace is None else trace[1]),
     }
     return _fitted(facts)

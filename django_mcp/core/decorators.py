@@ -59,6 +59,7 @@ class ToolOptions(PrimitiveOptions, total=False):
     before_task: Callable[..., Any] | None
     policy: Literal["allow", "ask", "block"] | None
     preview: Callable[..., Any] | None
+    self_approval: bool | None
     app: App | str | None
     visibility: Collection[Literal["model", "app"]]
 
@@ -142,6 +143,8 @@ def tool(call: Any = None, /, *, server: Where = None, **options: Any) -> Any:
             default destructive tools ask (``DJANGO_MCP["REQUIRE_APPROVAL_FOR"]``).
         preview: a function that takes all or some of the tool's parameters and returns what a call would change, for
             the approver: a str, dict or list. It runs in a transaction that is rolled back.
+        self_approval: True if staff may decide their own calls, in the admin, without the permission to approve; False
+            if another person has to decide, whatever ``DJANGO_MCP["SELF_APPROVAL"]`` says.
         app: a template, by name, that clients with MCP Apps show in place of the text of the result, or what ``ui``
             returns. The template's context has ``result``, the structured content (or the text of a tool without), and
             ``arguments``.

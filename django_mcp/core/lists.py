@@ -183,6 +183,8 @@ def list_tools(context: Context) -> Coroutine[Any, Any, Result]:
 
 def _tool_entry(context: Context, tool: Tool) -> dict[str, Any]:
     definition: dict[str, Any] = tool.app_definition if context.shows_apps else tool.text_definition
+    if (schema := tool.schema_for(context)) is not None:
+        definition = {**definition, "inputSchema": schema}
     hints: dict[str, Any] = {}
     if context.server.policies.ask_everybody(tool):
         hints[REQUIRES_USER_INTERACTION] = True

@@ -22,6 +22,10 @@ from django_mcp.protocol.errors import InternalError
 logger = logging.getLogger("django_mcp")
 
 
+OTHER_PERSON = "other_person"
+"""Member of a preview of the package that the requester may not approve, whatever the tool says."""
+
+
 class Decision(enum.IntEnum):
     """A tool policy, the strictest last."""
 

@@ -9,6 +9,7 @@ import ipaddress
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
@@ -202,6 +203,19 @@ class CallSource(NamedTuple):
     is_large: bool = False
 
 
+@dataclass
+class History:
+    """What a call wrote into the admin's history.
+
+    Attributes:
+        id: stands in the entries, and in the request log.
+        keys: of the entries.
+    """
+
+    id: str
+    keys: list[str]
+
+
 class RequestContext:
     """The data of a call. Tools get its subclass ``Context``.
 
@@ -217,6 +231,7 @@ class RequestContext:
         transaction: the tool's transaction, while it runs in one.
         deadline: the running tool's time limit, or None.
         grant: the grant of an approved call.
+        history: what the call wrote into the admin's history, with the admin's own words; None for nothing.
         crash: the unexpected exception that ended the call, for the request log; None for any other end.
         is_large: the parameters are too large to validate on the event loop.
         relay: the tool of tool search that the call came through; method and params are those of the named tool. None
@@ -238,6 +253,7 @@ class RequestContext:
         "crash",
         "deadline",
         "grant",
+        "history",
         "is_large",
         "method",
         "params",
@@ -272,6 +288,7 @@ class RequestContext:
         self.transaction: Transaction | None = None
         self.deadline: Deadline | None = None
         self.grant: ApprovalGrant | None = None
+        self.history: History | None = None
         self.crash: BaseException | None = None
         self.relay: Any = None
         self.consume_state: Callable[[], bool] | None = None

@@ -22,6 +22,9 @@ server_made = Signal()
 primitive_added = Signal()
 """Sent before registration, which an exception stops. Arguments: ``sender``, the ``MCPServer``; ``primitive``."""
 
+urls_made = Signal()
+"""The URLs of all endpoints are being made, which is after all apps are ready. Arguments: ``sender``, None."""
+
 access_ended = Signal()
 """A credential was revoked. Arguments: ``sender``, None; ``kind`` and ``id`` of its ``Principal`` objects."""
 

@@ -241,7 +241,7 @@ def search_tools(
     known = tools_in(known_of(ctx, ctx.server.tools.values()))
     tools = [tool for tool in known if is_for_model(ctx, tool) and tool.find_failure() is None]
     found = best(tools, query)
-    shown = [_shown(tool) for tool in found[:limit]]
+    shown = [_shown(ctx, tool) for tool in found[:limit]]
     data: dict[str, Any] = {"tools": translated(shown) if ctx.server.is_translated else shown, "total": len(found)}
     if found:
         return ToolResult(data)
@@ -249,8 +249,11 @@ def search_tools(
     return ToolResult({**data, "hint": hint}, text=hint)
 
 
-def _shown(tool: Tool) -> dict[str, Any]:
-    return {**{key: tool.definition[key] for key in SHOWN if key in tool.definition}, "call": relay_for(tool).name}
+def _shown(ctx: Context, tool: Tool) -> dict[str, Any]:
+    definition = {key: tool.definition[key] for key in SHOWN if key in tool.definition}
+    if (schema := tool.schema_for(ctx)) is not None:
+        definition["inputSchema"] = schema
+    return {**definition, "call": relay_for(tool).name}
 
 
 def _relay(

@@ -32,6 +32,7 @@ def run_view(
     kwargs: Mapping[str, Any] | None = None,
     *,
     instead: Callable[..., Any] | None = None,
+    renders: bool = True,
 ) -> HttpResponseBase:
     """Return the response of a view, as Django's handler would with ``VIEW_MIDDLEWARE`` alone.
 
@@ -45,8 +46,10 @@ def run_view(
         args: of the view.
         kwargs: likewise.
         instead: is called in place of the view, for which middleware takes it.
+        renders: False to leave a ``TemplateResponse`` unrendered, unless there is middleware, which may read it.
     """
     serving = _Serving(view, args, kwargs or {}, instead or view)
+    serving.renders = renders or bool(settings_of_package.VIEW_MIDDLEWARE)
     with script_prefix(request), timezone.override(timezone.get_current_timezone()):
         # A time zone that middleware activates must not outlast the request: the next call in the thread may have none.
 
@@ -243,6 +246,7 @@ class _Serving:
     kwargs: Mapping[str, Any]
     called: Callable[..., Any]
     error: Exception | None = None
+    renders: bool = True
 
 
 _EXPECTED = (Http404, PermissionDenied, SuspiciousOperation, BadRequest, MultiPartParserError)
@@ -315,7 +319,7 @@ class _Middleware:
             return response
         for hook in self._of_template:
             response = hook(request, response)
-        return response if response.is_rendered else response.render()
+        return response if response.is_rendered or not serving.renders else response.render()
 
 
 def _sync(hook: Any) -> Any:

@@ -642,6 +642,20 @@ class Migration(migrations.Migration):
                     django_mcp.models.fields.IdentifierField(blank=True, max_length=64, verbose_name="task id"),
                 ),
                 (
+                    "history_id",
+                    django_mcp.models.fields.IdentifierField(
+                        blank=True, help_text="In the entries it wrote.", max_length=32, verbose_name="history id"
+                    ),
+                ),
+                (
+                    "log_entries",
+                    models.TextField(
+                        blank=True,
+                        help_text="Keys of its entries in the admin’s history, with commas.",
+                        verbose_name="history",
+                    ),
+                ),
+                (
                     "trace_id",
                     django_mcp.models.fields.IdentifierField(blank=True, max_length=32, verbose_name="trace id"),
                 ),
@@ -1062,6 +1076,10 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="requestlog",
             index=models.Index(fields=["approval"], name="django_mcp_requestlog_approval"),
+        ),
+        migrations.AddIndex(
+            model_name="requestlog",
+            index=models.Index(fields=["history_id"], name="django_mcp_requestlog_history"),
         ),
         migrations.AddIndex(
             model_name="task",

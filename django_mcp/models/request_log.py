@@ -62,6 +62,10 @@ class RequestLog(Stored):
     queries = models.PositiveIntegerField(_("queries"), null=True)
     approval = IdentifierField(_("approval"), max_length=32, blank=True, help_text=_("The approval request."))
     task_id = IdentifierField(_("task id"), max_length=64, blank=True)
+    history_id = IdentifierField(_("history id"), max_length=32, blank=True, help_text=_("In the entries it wrote."))
+    log_entries = models.TextField(
+        _("history"), blank=True, help_text=_("Keys of its entries in the admin’s history, with commas.")
+    )
     trace_id = IdentifierField(_("trace id"), max_length=32, blank=True)
 
     class Meta:
@@ -79,6 +83,7 @@ class RequestLog(Stored):
             models.Index(fields=["trace_id"], name="django_mcp_requestlog_trace"),
             models.Index(fields=["task_id"], name="django_mcp_requestlog_task"),
             models.Index(fields=["approval"], name="django_mcp_requestlog_approval"),
+            models.Index(fields=["history_id"], name="django_mcp_requestlog_history"),
         )
 
     def __str__(self) -> str:

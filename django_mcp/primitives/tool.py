@@ -65,6 +65,7 @@ class Tool(Primitive):
         log_arguments: bool = True,
         policy: str | None = None,
         preview: Callable[..., Any] | None = None,
+        self_approval: bool | None = None,
         app: Any = None,
         visibility: Sequence[str] = VISIBILITY,
         **options: Any,
@@ -91,6 +92,10 @@ class Tool(Primitive):
         self.task = self._support(task, before_task)
         self.before_task = None if before_task is None else read_function(before_task, options["context_type"])
         self.policy = self._policy(policy)
+        self.self_approval = self_approval
+        if self_approval not in {None, True, False}:
+            msg = f"{self.label}: self_approval must be True, False or None, not {self_approval!r}."
+            raise ImproperlyConfigured(msg)
         self.read_preview = None if preview is None else read_function(preview, options["context_type"])
         self.preview = self.read_preview
         self.rows_of: Callable[[Any, Mapping[str, Any]], Mapping[str, Any]] | None = None
@@ -169,6 +174,10 @@ class Tool(Primitive):
         }
         if self.output.schema is not None:
             self.definition["outputSchema"] = for_results(self.output.schema)
+
+    def schema_for(self, context: Any) -> dict[str, Any] | None:  # noqa: ARG002
+        """Return the schema of the arguments for the caller of a context, or None for that of all. May query."""
+        return None
 
     @property
     def form_schema(self) -> Mapping[str, Any]:

@@ -244,7 +244,7 @@ class MCPClient:
 
         Args:
             called: the call.
-            by: the approver.
+            by: the approver, signed in to the admin; the requester too, if the tool lets them decide.
             reason: reason for the log.
             answers: see ``call``.
 
@@ -252,11 +252,13 @@ class MCPClient:
             AssertionError: the call is not pending, or this user cannot approve it.
             PermissionDenied: the user may not decide.
         """
-        return self._decide(called, decisions.approve(_approval(called), by, reason=reason, unseen=True), by, answers)
+        return self._decide(
+            called, decisions.approve(_approval(called), by, reason=reason, unseen=True, in_admin=True), by, answers
+        )
 
     def deny(self, called: CallResult, by: Any, *, reason: str = "") -> CallResult:
         """Deny a pending call as a user, and repeat the call. See ``approve``."""
-        return self._decide(called, decisions.deny(_approval(called), by, reason=reason), by, None)
+        return self._decide(called, decisions.deny(_approval(called), by, reason=reason, in_admin=True), by, None)
 
     def _decide(self, called: CallResult, is_decided: bool, by: Any, answers: Answers | None) -> CallResult:
         if not is_decided:

@@ -17,7 +17,8 @@ from django.utils import timezone
 
 from django_mcp import MCPServer, tool
 from django_mcp.approvals import approval_requests
-from django_mcp.approvals.decisions import approve, deny, may_decide
+from django_mcp.approvals.approvers import may_decide
+from django_mcp.approvals.decisions import approve, deny
 from django_mcp.approvals.tool_policies import set_policy
 from django_mcp.core.policies import Decision
 from django_mcp.models import Approval, AutoApprovalRule, Event, RequestLog, ToolPolicy
@@ -249,7 +250,7 @@ def test_a_call_by_another_credential_of_the_same_user_is_their_own_too(ask: Say
 def test_where_a_site_says_so_people_approve_their_own_calls_and_that_is_noted(ask: Say, people: People) -> None:
     ask("cleo")
     with override_settings(DJANGO_MCP={"SELF_APPROVAL": True}):
-        assert approve(the_ticket(), people["cleo"], reason="fine")
+        assert approve(the_ticket(), people["cleo"], reason="fine", in_admin=True)
     noted = the_ticket().events.get(kind="approved")
     assert noted.note == "fine (their own call)"
 

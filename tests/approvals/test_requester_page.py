@@ -327,3 +327,16 @@ def test_an_approver_is_not_led_to_an_admin_that_fails_for_users_without_is_staf
     url = link(client, people["ann"])
     monkeypatch.setattr(admin.site, "has_permission", fail, raising=False)
     assert signed_in(staff(people["dora"])).get(address(url)).status_code == 404
+
+
+def test_a_requester_who_decides_is_led_to_the_admin_once_they_may_open_it(
+    client: Client, server: MCPServer, people: People
+) -> None:
+    tool(server=server, policy="ask", name="wave", self_approval=True)(lambda: "waved")
+    told = call(client, people["ann"], "wave").result
+    assert "by the user you act for, in the site's admin with their browser" in told["content"][0]["text"]
+    url = address(told["_meta"][META]["url"])
+    assert "Pending approval" in words(signed_in(people["ann"]).get(url))
+    sent = signed_in(staff(people["ann"])).get(url)
+    assert sent["Location"] == f"/admin/django_mcp/approval/{the_ticket().pk}/change/"
+    assert signed_in(staff(people["ben"])).get(url).status_code == 404

@@ -75,7 +75,7 @@ def test_a_table_is_cut_into_parts_as_the_page_says(tmp_path: Path) -> None:
                 "task_id",
                 "trace_id",
             ),
-            *("exception_type", "exception_place"),
+            *("exception_type", "exception_place", "history_id", "log_entries"),
         ],
         "",
     )

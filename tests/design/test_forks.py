@@ -41,6 +41,7 @@ THE_SAME = {
     "approvals/tool_definitions.py: _cached": "a cache by tool",
     "model_resources/registry.py: _logged": "what was logged once",
     "oauth/validator.py: _verified": "a cache of hashes",
+    "integrations/admin_site/tools.py: _late": "registered at start-up",
     "skills/declaration.py: _declared": "registered at start-up",
 }
 """Tables that are right in a forked process."""

@@ -60,7 +60,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "asgiref": {"core", "pubsub", "integrations", "transports", "contrib", "doctor", "client", "asgi", "admin", "test"},
     "channels": {"pubsub"},
     "PIL": {"integrations"},
-    "bs4": {"integrations"},
+    "bs4": {"integrations", "test"},
     "django_tasks": {"tasks"},
     "docstring_parser": {"primitives"},
     "drf_spectacular": {"contrib"},

@@ -47,6 +47,7 @@ PUBLIC = [
     "URLElicitation",
     "Upload",
     "__version__",
+    "admin_tools",
     "form_tool",
     "from_admin",
     "notify_changed",

@@ -100,6 +100,7 @@ def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
     """A new page with Python in it has to be added below, and a new command above."""
     tested = {
         "README.md",
+        "admin-tools.md",
         "approvals.md",
         "apps.md",
         "elicitation.md",
@@ -557,6 +558,40 @@ def test_the_page_on_forms_does_what_it_says(site: Site) -> None:
     assert unknown["result"]["content"][0]["text"] == "No book with primary key '9' found."
     assert enrolled["result"]["content"][0]["text"] == "Welcome, Ann and Bob."
     assert young["result"]["content"][0]["text"] == "Argument 'readers[1].age': Enter a whole number."
+
+
+STAFF_CALLS = """
+from django.contrib.auth.models import User
+from django_mcp.test import MCPClient
+boss, ann = User.objects.create_superuser("boss"), User.objects.create_user("ann")
+boss, ann = [MCPClient(user, server="staff", capabilities={}) for user in (boss, ann)]
+print(json.dumps([boss.names(), boss.call("search_books", query="emma").structured["total"], ann.names()]))
+"""
+
+
+def test_the_page_on_the_admin_does_what_it_says(site: Site) -> None:
+    site.append(
+        "library/admin.py",
+        """
+        from library.models import Book
+
+
+        @admin.register(Book)
+        class BookAdmin(admin.ModelAdmin):
+            list_display = ["title", "author"]
+            search_fields = ["title"]
+        """,
+    )
+    site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
+    site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.APIKeyAuthentication"]}')
+    site.append(
+        "mysite/urls.py", 'from django.urls import include\nurlpatterns += [path("", include("django_mcp.urls"))]'
+    )
+    site.append("library/mcp.py", "\n\n".join(code_of("admin-tools.md")))
+    names, found, of_customer = json.loads(site.migrate(TWO_BOOKS + "import json\n" + STAFF_CALLS, check=True))
+    verbs = {"search_books", "get_book", "book_history", "add_book", "change_book", "delete_book"}
+    assert verbs | {"admin_overview", "search_users", "search_groups"} <= {*names}
+    assert (found, of_customer) == (1, [])
 
 
 def complete(name: str, value: str) -> dict[str, Any]:

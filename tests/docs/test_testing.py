@@ -35,7 +35,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 def test_djangos_tests_pass(site: Site) -> None:
     done = run(site.path, "manage.py", "test", "library")
-    assert "Ran 5 tests" in done
+    assert "Ran 7 tests" in done
     assert "OK" in done
 
 
@@ -43,7 +43,7 @@ def test_those_of_pytest_are_run_in_each_era(site: Site) -> None:
     done = run(site.path, *PYTEST, "-v", ".")
     assert "test_a_book_is_renamed[modern] PASSED" in done
     assert "test_a_book_is_renamed[legacy] PASSED" in done
-    assert "4 passed" in done
+    assert "6 passed" in done
 
 
 def test_a_test_that_should_fail_does(site: Site) -> None:

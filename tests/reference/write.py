@@ -38,7 +38,7 @@ PAGES = (
 )
 BLOCK = re.compile(r"(<!-- begin: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 OF_THE_PACKAGE = {
-    *("channel", "crash", "deadline", "grant", "inline", "is_large", "is_relayed", "relay"),
+    *("channel", "crash", "deadline", "grant", "history", "inline", "is_large", "is_relayed", "relay"),
     *("runner", "site_runner", "consume_state", "transaction"),
 }
 """Attributes of ``Context`` that tools have no use for."""
@@ -155,7 +155,7 @@ def tables() -> Tables:
     from tests.reference import generated_tools, messages
 
     found: Tables = {"model-options": model_options, "model-hooks": model_hooks}
-    for name in ("tool", "resource", "prompt", "form_tool", "view_tool", "prompt_template", "skill"):
+    for name in ("tool", "resource", "prompt", "form_tool", "view_tool", "admin_tools", "prompt_template", "skill"):
         found[name] = _parameters(getattr(django_mcp, name))
     found |= {"drf_tools": _parameters(drf_tools), "ninja_tools": _parameters(ninja_tools)}
     found |= {"server-parameters": _parameters(django_mcp.MCPServer), "server-methods": server_methods}

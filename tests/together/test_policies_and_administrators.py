@@ -15,7 +15,7 @@ from django_mcp.admin.api_keys import APIKeyAdmin
 from django_mcp.approvals.tool_policies import get_limit, limit_client, set_policy
 from django_mcp.auth.toolkit import get_application_model
 from django_mcp.models import APIKey, AutoApprovalRule, ClientPolicy, ToolPolicy
-from tests.admin.test_tools import HIDDEN, PAY, TOOLS, send, shown_by, told, words
+from tests.admin.test_tools import HIDDEN, PAY, TOOLS, row_of, send, shown_by, told, words
 
 pytestmark = pytest.mark.django_db
 
@@ -80,9 +80,9 @@ def test_saving_policies_keeps_what_another_one_decided_meanwhile(browser: Brows
 def test_what_another_one_changed_meanwhile_is_not_overwritten(browser: Browser, desk: MCPServer, button: str) -> None:
     url = PAY if button == "page" else TOOLS
     given = {"policy:desk.pay": "ask"}
-    if button == "action":
-        given = {"action": "ask", "_selected_action": "desk.pay"}
     shown = shown_by(browser, url)
+    if button == "action":
+        given = {"action": "ask", "_selected_action": row_of("pay")}
     set_policy(desk, desk.tools["pay"], "block", user=User.objects.create_user("ben-the-other"))
     said = told(browser, url, shown=shown, **given)
     assert "Nothing was changed: the policy of desk.pay is now “block”, which the page did not show." in said
@@ -136,7 +136,8 @@ def test_undo_does_not_undo_the_decision_of_another_one(browser: Browser, desk: 
 
 
 def test_undo_of_many_is_all_or_nothing(browser: Browser, desk: MCPServer) -> None:
-    undo = undo_of(send(browser, TOOLS, {"action": "block", "_selected_action": ["desk.pay", "desk.look"]}))
+    browser.get(TOOLS)
+    undo = undo_of(send(browser, TOOLS, {"action": "block", "_selected_action": [row_of("pay"), row_of("look")]}))
     set_policy(desk, desk.tools["look"], "ask")
     assert "Nothing was changed" in told(browser, TOOLS, undo=undo)
     assert stored() == {("pay", ""): "block", ("look", ""): "ask"}

@@ -1,0 +1,17 @@
+"""Texts of the admin without the markup that a page shows them with."""
+
+import re
+from html import unescape
+from typing import Any
+
+from django.utils.html import strip_tags
+
+_BREAKS = re.compile(r"<(?:br|hr)\b[^>]*>|</(?:p|div|li|tr|td|h\d)>", re.IGNORECASE)
+
+
+def plain(value: Any) -> str:
+    """Return a text; one that is marked as safe is HTML, of which the words are left."""
+    text = str(value)
+    if not hasattr(value, "__html__"):
+        return text
+    return " ".join(unescape(strip_tags(_BREAKS.sub(" ", text))).split())

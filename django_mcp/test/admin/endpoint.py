@@ -1,0 +1,345 @@
+"""The admin at an endpoint: an MCP client that calls the tools of ``admin_tools``."""
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import date, datetime, time
+from decimal import Decimal, InvalidOperation
+from typing import Any
+from urllib.parse import parse_qsl
+
+from django.apps import apps
+from django.contrib.admin import AdminSite
+from django.db.models import Model
+from django.template.defaultfilters import capfirst
+from django.utils import formats, timezone
+from django.utils.dateparse import parse_date, parse_datetime, parse_duration, parse_time
+from django.utils.translation import gettext
+
+from django_mcp import AllowAny, Context, MCPServer, tool
+from django_mcp.core.server import restore_all, snapshots
+from django_mcp.integrations.admin_site import changeform, deletion
+from django_mcp.integrations.admin_site.hidden import HIDDEN
+from django_mcp.integrations.admin_site.tools import AdminTool, admin_tools
+from django_mcp.test.admin.pages import Link, Page, State, Value, normalize
+from django_mcp.test.client import MCPClient
+from django_mcp.test.results import CallResult
+
+VERBS = ("search", "get", "add", "change", "delete")
+
+
+class Endpoint:
+    """The side of a client of an endpoint that offers the admin. Tools that write need no approval there.
+
+    Args:
+        site: the admin site.
+        user: the user for whom the client acts.
+        **options: of ``admin_tools``.
+    """
+
+    def __init__(self, site: AdminSite, user: Any, **options: Any) -> None:
+        self.site = site
+        before = snapshots()
+        server = MCPServer("judge-of-the-admin", authentication=[AllowAny()])
+        restore_all(before)  # it is nobody else's
+        admin_tools(site, server=server, **{"policy": "allow", **options})
+        self._offered = {offered.model for offered in server.tools.values() if isinstance(offered, AdminTool)}
+        self._register_readings(server)
+        self.client = MCPClient(user, server=server, protocol_version="modern")
+        self._columns: dict[type[Model], list[str]] = {}
+
+    def offers(self, model: type[Model]) -> bool:
+        """Return True if there are tools for the model."""
+        return model in self._offered
+
+    # What no tool tells: the data that a form would send, what a deletion would take along.
+
+    def _register_readings(self, server: MCPServer) -> None:
+        site = self.site
+
+        @tool(server=server)
+        def judge_form(ctx: Context, label: str, pk: str | None = None) -> dict[str, Any]:
+            """Return what the untouched form sends."""
+            page = changeform.open_form(ctx, site, apps.get_model(label), pk)
+            read_only = [[name, value] for name, value in _read_only(page)]
+            pairs = page.page_form().pairs if page.may_save else []
+            return {"may_save": page.may_save, "pairs": [[*pair] for pair in pairs], "read_only": read_only}
+
+        @tool(server=server)
+        def judge_deletion(ctx: Context, label: str, pk: str) -> dict[str, Any]:
+            """Return what a deletion takes along, or what prevents it."""
+            model = apps.get_model(label)
+            context = deletion.open_deletion(ctx, site, model, pk)[1].context
+            prevents = [*(context.get("perms_lacking") or ())] or [*(context.get("protected") or ())]
+            counted = () if prevents else context.get("model_count") or ()
+            objects = prevents or context.get("deleted_objects") or ()
+            return {
+                "allowed": not prevents,
+                "counts": [f"{capfirst(name)}: {count}" for name, count in counted],
+                "objects": deletion.names_in(objects),
+            }
+
+    # Pages.
+
+    def changelist(self, model: type[Model], link: Link | None) -> Page:
+        """Search, with the arguments that a link of the page stands for."""
+        arguments = {} if link is None else self._arguments(model, link)
+        if arguments is None:
+            return Page(State.UNKNOWN)
+        called = self._call(model, "search", arguments)
+        if isinstance(called, Page):
+            return called
+        rows = called.structured["rows"]
+        empty = self._empty(model)
+        if link is None and rows:
+            self._columns[model] = [name for name in rows[0] if name != "pk"]
+        keys = tuple(str(row["pk"]) for row in rows)
+        parts: dict[str, Any] = {"rows": keys, "number of rows": called.structured["total"]}
+        for row in rows:
+            cells = (value for name, value in row.items() if name != "pk")
+            parts |= {f"column {number} of {row['pk']}": Told(cell, empty) for number, cell in enumerate(cells, 1)}
+        return Page(State.SHOWN, parts, keys)
+
+    def form_data(self, model: type[Model], pk: str | None) -> Page:
+        """Return what the driver would send."""
+        tools = self._tools(model)
+        if pk is None and "add" not in tools:
+            return Page(State.REFUSED, why="no tool")
+        if pk is not None:
+            got = self._call(model, "get", {"pk": pk})
+            if isinstance(got, Page):
+                return got
+        label = model._meta.label  # noqa: SLF001 - Django's documented API
+        called = self._page_of(self.client.call("judge_form", {"label": label, **({} if pk is None else {"pk": pk})}))
+        if isinstance(called, Page):
+            return called
+        parts: dict[str, Any] = {"can be saved": called.structured["may_save"]}
+        for name, value in called.structured["pairs"]:
+            parts[f"control {name}"] = (*parts.get(f"control {name}", ()), value)
+        parts.pop("control csrfmiddlewaretoken", None)
+        empty = self._empty(model)
+        parts |= {f"read-only {name}": Told(value, empty) for name, value in called.structured["read_only"]}
+        return Page(State.SHOWN, parts)
+
+    def delete_page(self, model: type[Model], pk: str) -> Page:
+        """Return what the tool that deletes would take along."""
+        if "delete" not in self._tools(model):
+            return Page(State.REFUSED, why="no tool")
+        called = self._page_of(self.client.call("judge_deletion", {"label": model._meta.label, "pk": pk}))  # noqa: SLF001 - Django's documented API
+        if isinstance(called, Page):
+            return called
+        lists = {
+            name: tuple(normalize(without_markdown(text)) for text in called.structured[name])
+            for name in ("counts", "objects")
+        }
+        return Page(State.SHOWN, {"allowed": called.structured["allowed"], **lists})
+
+    def history(self, model: type[Model], pk: str) -> Page:
+        """Return user and text of each entry."""
+        called = self._call(model, "history", {"pk": pk})
+        if isinstance(called, Page):
+            return called
+        entries = called.structured.get("entries", ())
+        return Page(State.SHOWN, {"entries": tuple((entry["user"], normalize(entry["action"])) for entry in entries)})
+
+    def actions(self, model: type[Model]) -> Page:  # noqa: ARG002 - of the protocol
+        """Return nothing: there are no tools for actions yet."""
+        return Page(State.UNKNOWN)
+
+    def save(self, model: type[Model], pk: str | None, values: Mapping[str, Value]) -> Page:
+        """Add or change with the values as arguments of the types that the tool's schema says."""
+        verb = "add" if pk is None else "change"
+        name = self._tools(model).get(verb)
+        if name is None:
+            return Page(State.REFUSED, why="no tool")
+        described = self.client.definition(name).get("inputSchema", {}).get("properties", {})
+        arguments = {field: typed(value.argument, described.get(field, {})) for field, value in values.items()}
+        called = self._page_of(self.client.call(name, {**arguments, **({} if pk is None else {"pk": pk})}))
+        if isinstance(called, Page):
+            if "Missing argument" not in called.why:
+                return called
+            # The form's own words for it, of which the tool's are a translation.
+            return replace(called, parts={"errors": (called.why, gettext("This field is required."))})
+        messages = (normalize(without_markdown(message)) for message in called.structured["messages"])
+        return Page(State.SAVED, {"messages": tuple(messages)})
+
+    def _empty(self, model: type[Model]) -> frozenset[str]:
+        """Return the texts by which the model's pages show that there is no value."""
+        admin: Any = self.site.get_model_admin(model)
+        columns = [*admin.list_display, *admin.readonly_fields]
+        shown = [
+            getattr(admin, each, getattr(model, each, None)) if isinstance(each, str) else each for each in columns
+        ]
+        own = {getattr(each, "empty_value_display", "-") for each in shown}
+        return frozenset(map(str, {*own, admin.get_empty_value_display(), "-", ""}))
+
+    # Calls.
+
+    def _tools(self, model: type[Model]) -> dict[str, str]:
+        """Return the names of the caller's tools for a model, by verb, as the overview tells them."""
+        called = self.client.call("admin_overview")
+        label = model._meta.label  # noqa: SLF001 - Django's documented API
+        told: list[dict[str, Any]] = called.structured["models"] if called.ok else []
+        names: list[str] = next((entry["tools"] for entry in told if entry["model"] == label), [])
+        found = {verb: name for name in names for verb in VERBS if name.startswith(f"{verb}_")}
+        return found | {name.rpartition("_")[2]: name for name in names if name.endswith("_history")}
+
+    def _call(self, model: type[Model], verb: str, arguments: Mapping[str, Any]) -> CallResult | Page:
+        name = self._tools(model).get(verb)
+        if name is None:
+            return Page(State.REFUSED, why="no tool")
+        return self._page_of(self.client.call(name, arguments))
+
+    def _page_of(self, called: CallResult) -> CallResult | Page:
+        """Return the result, or the page of one that is an error."""
+        if called.raised is not None:
+            return Page(State.FAILED, why=repr(called.raised))
+        if not called.ok:
+            return Page(State.INVALID, {"errors": (called.text,)}, why=called.text)
+        return called
+
+    # Arguments of a search.
+
+    def _arguments(self, model: type[Model], link: Link) -> dict[str, Any] | None:
+        query = dict(parse_qsl(link.query, keep_blank_values=True))
+        match link.kind:
+            case "search":
+                return {"query": query["q"]}
+            case "page":
+                return {"page": int(query["p"])} if set(query) == {"p"} else None
+            case "date":
+                parts = {name.rpartition("__")[2]: int(value) for name, value in query.items()}
+                return {"date": "-".join(f"{parts[part]:02}" for part in ("year", "month", "day") if part in parts)}
+            case "order":
+                return self._order(model, query.get("o", ""), int(link.text))
+            case "filter":
+                return self._filter(model, query, link)
+        return None
+
+    def _order(self, model: type[Model], numbers: str, position: int) -> dict[str, Any] | None:
+        columns = self._columns.get(model)
+        if not columns or not numbers:
+            return None
+        # The link's own column is first; others are as far from their numbers as it is.
+        parts = numbers.split(".")
+        offset = abs(int(parts[0])) - position
+        named = [("-" if part.startswith("-") else "") + columns[abs(int(part)) - offset - 1] for part in parts]
+        return {"order_by": named}
+
+    def _filter(self, model: type[Model], query: Mapping[str, str], link: Link) -> dict[str, Any]:
+        name = self._tools(model).get("search", "")
+        schema = self.client.definition(name).get("inputSchema", {}).get("properties", {})
+        names = schema.get("filters", {}).get("properties", {})
+        first = next(iter(query))
+        fits = [each for each in names if any(key == each or key.startswith(f"{each}__") for key in query)]
+        chosen = max(fits, key=len, default=first)
+        value: str | None = query[first] if len(query) == 1 else link.text
+        if first.endswith("__isnull") and "null" in _types(names.get(chosen, {})):
+            value = None
+        return {"filters": {chosen: value}}
+
+
+def _read_only(page: changeform.FormPage) -> Iterable[tuple[str, Any]]:
+    for field in page.fields():
+        if changeform.is_readonly(field):
+            yield changeform.readonly_name(field), changeform.readonly_value(field)
+    for inline in page.inlines:
+        for number, row in enumerate(inline.shown):
+            if "__prefix__" in row.form.prefix:
+                continue
+            for field in changeform.fields_of(row):
+                if changeform.is_readonly(field):
+                    name = f"{inline.formset.prefix}-{number}-{changeform.readonly_name(field)}"
+                    yield name, changeform.readonly_value(field)
+
+
+class Told:
+    """A value in JSON. It equals each text by which a page shows that value.
+
+    Args:
+        value: the value.
+        empty: texts for no value.
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, value: Any, empty: Collection[str]) -> None:
+        self.value = value
+        self.empty = empty
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Told):
+            return bool(self.value == other.value)
+        return isinstance(other, str) and (self.value == HIDDEN or other in {*map(normalize, self.texts())})
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+    def texts(self) -> Iterable[str]:
+        """Yield the texts by which pages show the value."""
+        value = self.value
+        yield str(value)
+        if value in (None, ""):
+            yield from self.empty
+        elif isinstance(value, bool):
+            return
+        elif isinstance(value, int | float):
+            yield formats.localize(value)
+        elif isinstance(value, dict | list):
+            yield json.dumps(value, ensure_ascii=False)
+            yield ", ".join(map(str, value))
+        elif isinstance(value, str):
+            yield from localized(value)
+            yield without_markdown(value)
+
+
+def without_markdown(text: str) -> str:
+    """Return the text of Markdown that was made from a page's markup."""
+    return re.sub(r"\*\*|(?<!\w)_|_(?!\w)", "", re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text))
+
+
+def localized(text: str) -> Iterable[str]:
+    """Yield a number's, date's or time's text as pages have it."""
+    with suppress(InvalidOperation):
+        yield formats.localize(Decimal(text))
+    lasts = parse_duration(text) if text.startswith(("P", "-P")) else None
+    if lasts is not None:
+        yield str(lasts)
+    for parse in (parse_datetime, parse_date, parse_time):
+        try:
+            moment: datetime | date | time | None = parse(text)
+        except ValueError:
+            continue
+        if isinstance(moment, datetime):
+            moment = timezone.localtime(moment) if timezone.is_aware(moment) else moment
+        if moment is not None:
+            yield formats.localize(moment)
+
+
+def typed(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Return a text as a value of the type that a schema says, if it can be one."""
+    if isinstance(value, list):
+        return [typed(each, schema.get("items", {})) for each in value]
+    if not isinstance(value, str):
+        return value
+    options = [schema, *schema.get("anyOf", ()), *schema.get("oneOf", ())]
+    for option in options:
+        for choice in [*option.get("enum", ()), *([option["const"]] if "const" in option else [])]:
+            if str(choice).lower() == value.lower():
+                return choice
+    types = {name for option in options for name in _types(option)}
+    if "boolean" in types and value in {"true", "false", "unknown"}:
+        return {"true": True, "false": False, "unknown": None}[value]
+    if types & {"integer", "number"}:
+        # 7 and not 7.0, as a client writes a number that has no fraction.
+        for make in (int, float):
+            with suppress(ValueError):
+                return make(value) if make is int or "number" in types else value
+    return value
+
+
+def _types(schema: Mapping[str, Any]) -> list[str]:
+    kind = schema.get("type", [])
+    return [kind] if isinstance(kind, str) else list(kind)
