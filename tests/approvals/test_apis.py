@@ -459,7 +459,9 @@ def test_nobody_is_asked_about_a_call_that_a_decorator_in_the_urlconf_refuses(
         assert not Approval.objects.exists()
         people["ann"].is_staff = True
         people["ann"].save()
-        people["ann"].user_permissions.add(Permission.objects.get(codename="delete_tag"))
+        people["ann"].user_permissions.add(
+            Permission.objects.get(codename="delete_tag", content_type__app_label="library")
+        )
         ann = type(people["ann"]).objects.get(pk=people["ann"].pk)
         assert kind_of(serve(server, ann, "delete", DELETE)) == "approval_required"
         assert Tag.objects.filter(word="a4").exists()
@@ -576,7 +578,7 @@ def test_nobody_is_asked_about_a_call_that_a_decorator_of_a_ninja_view_refuses(
     boss = people["ben"]
     boss.is_staff = True
     boss.save()
-    boss.user_permissions.add(Permission.objects.get(codename="delete_tag"))
+    boss.user_permissions.add(Permission.objects.get(codename="delete_tag", content_type__app_label="library"))
     boss = type(boss).objects.get(pk=boss.pk)
     for number, declare in enumerate((below, above, an_object, a_coroutine, of_the_api, of_a_router)):
         with subtests.test(declare=declare.__name__), registering(server):

@@ -145,7 +145,7 @@ def test_what_the_caller_may_not_see_is_hidden(site: MCPServer, people: dict[str
 def test_rights_are_those_of_the_moment(site: MCPServer, people: dict[str, Any]) -> None:
     client = MCPClient(people["bob"], server=site)
     client.call("rename_tag", old="a", new="b").assert_hidden()
-    people["bob"].user_permissions.add(Permission.objects.get(codename="change_tag"))
+    people["bob"].user_permissions.add(Permission.objects.get(codename="change_tag", content_type__app_label="library"))
     client.call("rename_tag", old="a", new="b").assert_error_mentions("there is no tag 'a'")
     people["bob"].is_active = False
     people["bob"].save()

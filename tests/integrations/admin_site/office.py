@@ -34,12 +34,13 @@ def own_site(pages: Mapping[type[models.Model], Any], *, cls: type[AdminSite] = 
 
 
 def make_city(name: str = "Lisbon") -> City:
+    """A city that can stand beside those of the sample data."""
     return City.objects.create(
         name=name,
-        slug=name.lower(),
+        slug=f"office-{name.lower()}",
         country="Portugal",
         region="europe",
-        airport="LIS",
+        airport=f"Q{name[:2].upper()}",
         airport_name="Humberto Delgado",
         timezone="Europe/Lisbon",
         **{

@@ -12,6 +12,7 @@ from demo_project.travel.models import City, Hotel
 from django_mcp import MCPServer, admin_tools
 from django_mcp.test import MCPClient
 from django_mcp.urls import build_urlpatterns
+from tests.integrations.admin_site.office import make_city, make_hotel
 
 pytestmark = pytest.mark.django_db
 
@@ -32,21 +33,7 @@ def boss() -> User:
 
 @pytest.fixture
 def hotel() -> Hotel:
-    numbers = {
-        field.name: 1
-        for field in City._meta.concrete_fields
-        if field.get_internal_type() in {"FloatField", "IntegerField", "PositiveSmallIntegerField", "SmallIntegerField"}
-    }
-    city = City.objects.create(
-        **numbers,
-        name="Lisbon",
-        slug="lisbon",
-        country="Portugal",
-        region="europe",
-        airport="LIS",
-        timezone="Europe/Lisbon",
-    )
-    return Hotel.objects.create(name="Aurora", city=city, district="Baixa", stars=4, rating="4.5", price=120, rooms=9)
+    return make_hotel(make_city())
 
 
 def test_staff_find_what_the_admins_list_has(staff: MCPServer, boss: User, hotel: Hotel) -> None:
