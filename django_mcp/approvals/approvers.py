@@ -1,4 +1,4 @@
-"""Approvers: who may decide a call, and in which place (decision 82)."""
+"""Approvers: who may decide a call, and in which place (decision 78)."""
 
 import logging
 from typing import Any
