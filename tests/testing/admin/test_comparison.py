@@ -131,6 +131,7 @@ def test_a_default_by_the_clock_or_at_random_is_no_difference(people: SimpleName
 # Effects.
 
 
+@pytest.mark.slow
 def test_two_browsers_save_the_same(people: SimpleNamespace) -> None:
     found = effects(site, people.superuser, Browser(site, people.superuser), only=[models.Tag])
     assert not found, str(found)
@@ -139,6 +140,7 @@ def test_two_browsers_save_the_same(people: SimpleNamespace) -> None:
     assert not models.Tag.objects.filter(name="7").exists(), "the database is as it was"
 
 
+@pytest.mark.slow
 def test_a_random_default_that_is_saved_is_no_difference(people: SimpleNamespace) -> None:
     class Anew(Browser):
         def save(self, model: type[Model], pk: str | None, values: Mapping[str, Value]) -> Page:
@@ -172,6 +174,7 @@ WRONG_ROWS: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", WRONG_ROWS)
 def test_a_save_that_differs_in_one_table_is_found(people: SimpleNamespace, fault: str) -> None:
     meddle, what = WRONG_ROWS[fault]
@@ -183,6 +186,7 @@ def lost(part: str) -> Callable[[Page], Page]:
     return lambda page: replace(page, parts={**page.parts, **({part: ()} if part in page.parts else {})})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["messages", "errors"])
 def test_a_lost_message_is_found(people: SimpleNamespace, part: str) -> None:
     found = effects(site, people.superuser, Faulty(people.superuser, "save", lost(part)), only=[models.Tag], rows=0)
@@ -196,6 +200,7 @@ def test_a_save_that_only_one_side_refuses_is_found(people: SimpleNamespace) -> 
     assert {difference.browser for difference in found} == {"saved"}
 
 
+@pytest.mark.slow
 def test_mail_that_only_one_side_sends_is_found(people: SimpleNamespace) -> None:
     def send() -> None:
         people.superuser.email_user("Saved", "It was saved.")
