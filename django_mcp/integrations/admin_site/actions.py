@@ -1,12 +1,13 @@
 """Actions on rows of a list, as the admin's changelist offers them, with the pages they put in between."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from django import forms
+from django.contrib.admin.actions import delete_selected
 from django.db import models
 from django.forms.utils import pretty_name
 
@@ -26,6 +27,7 @@ MAX_ROWS = 100
 MAX_PAGES = 5
 """Pages in between that one call goes through."""
 ACTION, SELECTED = "action", "_selected_action"
+DELETE = "delete_selected"
 _OF_SELECTION = frozenset({ACTION, SELECTED, "select_across", "index"})
 
 
@@ -102,6 +104,31 @@ class InBetween:
         return self.visit.text
 
 
+def open_deletion(ctx: Context, site: Any, model: type[models.Model], keys: Iterable[Any]) -> Visit | None:
+    """Return the page with which Django's ``delete_selected`` asks for a confirmation.
+
+    None if the site has an action of its own by that name, which may do its work at once.
+
+    Raises:
+        ToolError: something protects the rows, or the user may not delete what goes along.
+    """
+    admin = site._registry[model]  # noqa: SLF001 - get_model_admin() is new in Django 5.0
+    if dict(site.actions).get(DELETE) is not delete_selected or hasattr(admin, DELETE):
+        return None
+    sent = visit(ctx, _list_url(ctx, site, model), data=_selection(DELETE, keys))
+    require_deletable(sent, model._meta)  # noqa: SLF001 - Django's documented API
+    return sent
+
+
+def _list_url(ctx: Context, site: Any, model: type[models.Model]) -> str:
+    options = model._meta  # noqa: SLF001 - Django's documented API
+    return page_url(ctx, site, f"{options.app_label}_{options.model_name}_changelist")
+
+
+def _selection(name: str, keys: Iterable[Any]) -> list[Pair]:
+    return [(ACTION, name), ("select_across", "0"), ("index", "0"), *((SELECTED, str(key)) for key in keys)]
+
+
 def run(
     ctx: Context,
     site: Any,
@@ -126,10 +153,7 @@ def run(
         ToolError: the admin refuses it, or answers with the page again.
         ArgumentError: a page has no such control or button.
     """
-    options = model._meta  # noqa: SLF001 - Django's documented API
-    path = page_url(ctx, site, f"{options.app_label}_{options.model_name}_changelist")
-    selection = [(SELECTED, str(key)) for key in keys]
-    data: list[Pair] = [(ACTION, name), ("select_across", "0"), ("index", "0"), *selection]
+    path, data = _list_url(ctx, site, model), _selection(name, keys)
     own = _action_form_fields(ctx, site, model)
     given = dict(values or {})
     data += [(field, str(given.pop(field))) for field in own if field in given]
@@ -138,7 +162,7 @@ def run(
     for _ in range(MAX_PAGES):
         if sent.location is not None or not _is_page(sent):
             return _result(sent, given if not is_filled else {})
-        require_deletable(sent, options)
+        require_deletable(sent, model._meta)  # noqa: SLF001 - Django's documented API
         page = _in_between(sent)
         if page is None:
             raise ToolError(f"The admin answered with a page:\n\n{sent.text}")
@@ -241,8 +265,3 @@ def _schema_of(name: str, choices: Sequence[str], known: Mapping[str, forms.Fiel
         return describe_field(name, known[name], None, MAX_BYTES)
     named = [choice for choice in choices if choice]
     return {"type": "string", **({"enum": named} if named else {})}
-
-
-def titles(rows: Iterable[models.Model]) -> Iterator[str]:
-    """Yield the texts of rows."""
-    return map(str, rows)

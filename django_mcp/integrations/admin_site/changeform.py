@@ -117,7 +117,7 @@ class FormPage:
         return self.page.form(f"{self.options.model_name}_form")
 
     def version(self, form: PageForm) -> str:
-        """Return a text that differs once somebody has changed what the page shows."""
+        """Return a digest of what the page shows, to notice changes by others."""
         read_only = [[name, str(value)] for name, value in self._read_only()]
         text = json.dumps([form.pairs, read_only], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -7,7 +7,6 @@ from typing import Any
 from django.contrib.admin.utils import display_for_field, display_for_value, label_for_field, lookup_field
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import models
-from django.forms.utils import pretty_name
 from django.utils.html import strip_tags
 from django.utils.text import slugify
 
@@ -103,12 +102,6 @@ def column_names(cl: Any) -> list[tuple[Any, str]]:
         unique = next(each for each in (name, *(f"{name}_{number}" for number in range(2, 200))) if each not in taken)
         found.append((column, unique))
     return found
-
-
-def column_labels(cl: Any) -> dict[str, str]:
-    """Return the labels of columns that differ from what their names say."""
-    labels = {name: _label(cl, column) for column, name in column_names(cl)}
-    return {name: label for name, label in labels.items() if label.lower() != pretty_name(name).lower()}
 
 
 def _label(cl: Any, column: Any) -> str:

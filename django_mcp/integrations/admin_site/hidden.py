@@ -1,4 +1,4 @@
-"""What the admin shows to a person and not to a model: password hashes, tokens and other secrets."""
+"""Fields and models that the admin shows and the tools hide: password hashes, tokens and other secrets."""
 
 from collections.abc import Collection
 from typing import Any
@@ -35,7 +35,7 @@ def is_secret(label: str, name: str, shown: Collection[str]) -> bool:
 
 
 def is_offered_by_default(options: Any) -> bool:
-    """Return True if a model is offered although nobody named it."""
+    """Return True if a model is offered without being named in ``only``."""
     return (
         options.app_label not in HIDDEN_APPS
         and not options.app_label.startswith("otp_")

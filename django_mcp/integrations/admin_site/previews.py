@@ -1,4 +1,4 @@
-"""What an approver sees of a change: the form of the admin as it would be saved, with the rows that belong to it."""
+"""Previews for approvers: the fields and inline rows that a change saves, and the rows that a deletion deletes."""
 
 import copy
 import hashlib
@@ -26,6 +26,7 @@ from django_mcp.integrations.admin_site.changeform import (
 from django_mcp.integrations.admin_site.hidden import is_secret, is_secret_widget
 from django_mcp.integrations.admin_site.rights import gained_permissions
 from django_mcp.integrations.admin_site.texts import plain
+from django_mcp.integrations.admin_site.visit import Visit
 from django_mcp.model_resources.schema import to_json_value
 from django_mcp.primitives.base import ToolError
 
@@ -194,17 +195,28 @@ def preview_of_deletion(
     options = model._meta  # noqa: SLF001 - Django's documented API
     page = deletion.open_deletion(ctx, site, model, key)[1]
     deletion.require_deletable(page, options)
-    also = Counter(deletion.counts(page))
-    also[str(options.verbose_name_plural)] -= 1
-    nested = page.context.get("deleted_objects") or ()
-    texts = deletion.names_in(nested)[1:]  # the first is the row itself
+    texts = deletion.names_in(page.context.get("deleted_objects") or ())[1:]  # the first is the row itself
     told: Row = {
         "verb": "delete",
         "object": f"{options.verbose_name} {page.context.get('object')}",
         "changes": [*_shown(ctx, site, model, key, opened)],
-        "also": [{"what": name, "count": count} for name, count in also.items() if count > 0],
-        "names": deletion.shortened(texts),
     }
+    return {**told, **going_along(page, options, 1, texts)}
+
+
+def going_along(page: Visit, options: Any, own: int, texts: list[str]) -> Row:
+    """Return what a preview tells of the rows that are deleted with others.
+
+    Args:
+        page: the admin's page that asks for a confirmation.
+        options: the ``_meta`` of the model.
+        own: number of rows to delete.
+        texts: of the rows that go along.
+    """
+    also = Counter(deletion.counts(page))
+    also[str(options.verbose_name_plural)] -= own
+    counted = [{"what": name, "count": count} for name, count in also.items() if count > 0]
+    told: Row = {"also": counted, "names": deletion.shortened(texts)}
     # Which rows these are counts, also beyond those that are named.
     return {**told, "also_digest": hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()} if texts else told
 

@@ -26,7 +26,7 @@ from django_mcp.core.signatures import GIVEN, function
 from django_mcp.integrations.admin_site import actions, changeform, changelist, choices, deletion, history, schemas
 from django_mcp.integrations.admin_site.changeform import KEY
 from django_mcp.integrations.admin_site.hidden import is_offered_by_default
-from django_mcp.integrations.admin_site.previews import preview_of_deletion, preview_of_save
+from django_mcp.integrations.admin_site.previews import going_along, preview_of_deletion, preview_of_save
 from django_mcp.integrations.admin_site.rights import gives_rights
 from django_mcp.integrations.requests import Call, site_request
 from django_mcp.model_resources.form_sources import FormArguments
@@ -503,7 +503,7 @@ class ActionTool(Tool):
     ) -> None:
         self.offered, self.model, self._action = offered, model, action
         meta = model._meta  # noqa: SLF001 - Django's documented API
-        name = "delete_" + words[1] if action == "delete_selected" else f"{words[0]}_{action}"
+        name = "delete_" + words[1] if action == actions.DELETE else f"{words[0]}_{action}"
         from django.contrib.admin.utils import model_format_dict  # noqa: PLC0415 - needs the app
 
         title = description % model_format_dict(model) if "%(" in description else description
@@ -557,18 +557,25 @@ class ActionTool(Tool):
     def _preview(self, ctx: Context, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
         given = keywords["given"]
         rows = self._rows(ctx, given)
-        named = deletion.shortened([*actions.titles(rows)])
+        named = deletion.shortened([*map(str, rows)])
         meta = self.model._meta  # noqa: SLF001 - Django's documented API
         changes = [
             {"field": f"values.{name}", "label": capfirst(pretty_name(name)), "after": unless_secret(name, value)}
             for name, value in (given.get("values") or {}).items()
         ]
         many = capfirst(str(meta.verbose_name_plural))
-        return {
+        told = {
             "verb": "submit",
             "object": f"{self.definition['title']} ({len(rows)})",
             "changes": [{"field": "pks", "label": many, "after": named}, *changes],
         }
+        if self._action != actions.DELETE:
+            return told
+        page = actions.open_deletion(ctx, self.offered.site, self.model, [row.pk for row in rows])
+        if page is None:
+            return told
+        texts = deletion.names_in(page.context.get("deletable_objects") or ())
+        return {**told, **going_along(page, meta, len(rows), texts)}
 
 
 ACTION_SCHEMA: dict[str, Any] = {

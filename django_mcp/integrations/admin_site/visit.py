@@ -24,7 +24,7 @@ from django_mcp.integrations.requests import (
     script_prefix,
     site_request,
 )
-from django_mcp.integrations.responses import close_response, decode_body, error_from_response
+from django_mcp.integrations.responses import decode_body, error_from_response
 from django_mcp.primitives.base import ToolError
 
 
@@ -86,10 +86,6 @@ class Visit:
         return next((form for form in found if form_id and form.id == form_id), None) or max(
             found, key=lambda form: len(form.pairs)
         )
-
-    def close(self) -> None:
-        """Release what the response holds."""
-        close_response(self.response)
 
 
 def page_url(ctx: Context, site: Any, name: str, *args: Any) -> str:

@@ -14,6 +14,7 @@ from django.template.response import TemplateResponse
 
 from demo_project.travel.models import City, Hotel
 from django_mcp import MCPServer, admin_tools
+from django_mcp.models import Approval
 from django_mcp.test import MCPClient
 from tests.integrations.admin_site.office import make_booking, make_city, make_hotel, own_site
 
@@ -134,3 +135,30 @@ def test_rows_are_deleted_together_or_what_protects_them_is_told(boss: MCPClient
     make_booking(hotels[1], User.objects.get())
     boss.call("delete_hotels", pks=keys(hotels[1:2])).assert_error_mentions("cannot be deleted", "R1")
     assert Hotel.objects.filter(pk=hotels[1].pk).exists()
+
+
+@pytest.fixture
+def asked(policies: None, boss: MCPClient) -> MCPClient:
+    """The same person, whose calls wait for an approval."""
+    return boss
+
+
+def test_an_approver_sees_the_rows_and_values_of_an_action(asked: MCPClient, hotels: list[Hotel]) -> None:
+    asked.call("hotel_reprice", pks=keys(hotels[:2]), values={"price": 99}).assert_needs_approval()
+    changes = {change["field"]: change["after"] for change in Approval.objects.get().preview["changes"]}
+    assert changes == {"pks": ["Aurora", "Belem"], "values.price": 99}
+    assert {hotel.price for hotel in Hotel.objects.all()} == {120}
+
+
+def test_an_approver_sees_what_goes_along_with_a_selection(asked: MCPClient, hotels: list[Hotel]) -> None:
+    asked.call("delete_cities", pks=[hotels[0].city.pk]).assert_needs_approval()
+    preview = Approval.objects.get().preview
+    assert preview["also"] == [{"what": "hotels", "count": 3}]
+    assert "Hotel: Aurora" in preview["names"]
+    assert Hotel.objects.count() == 3
+
+
+def test_a_selection_that_something_protects_asks_nobody(asked: MCPClient, hotels: list[Hotel]) -> None:
+    make_booking(hotels[0], User.objects.get())
+    asked.call("delete_hotels", pks=keys(hotels[:1])).assert_error_mentions("cannot be deleted", "R1")
+    assert not Approval.objects.exists()
