@@ -170,6 +170,14 @@ class AdminTools:
         if unknown := sorted((only | exclude) - known):
             msg = f"admin_tools: the admin has no {unknown[0]!r}. It has: {', '.join(sorted(known))}."
             raise ImproperlyConfigured(msg)
+        every = {model._meta.label_lower for model in apps.get_models()}  # noqa: SLF001 - those of inlines too
+        if misnamed := sorted(label for label in show if label.rpartition(".")[0] not in every):
+            msg = f"admin_tools: show has {misnamed[0]!r}; write app, model and field, such as 'shop.customer.api_key'."
+            raise ImproperlyConfigured(msg)
+        offered = {name for model in self._registered() for name in actions.action_names(site, self.admin_of(model))}
+        if absent := sorted(safe_actions - offered):
+            msg = f"admin_tools: the admin has no action {absent[0]!r}. It has: {', '.join(sorted(offered))}."
+            raise ImproperlyConfigured(msg)
         self._only, self._exclude = only, exclude
 
     def _registered(self) -> list[type[models.Model]]:
@@ -326,6 +334,13 @@ def _with_app(model: type[models.Model], words: tuple[str, str]) -> tuple[str, s
     return f"{app}_{words[0]}", f"{app}_{words[1]}"
 
 
+def _shared_options(model: type[models.Model], *, reads: bool, destroys: bool) -> dict[str, Any]:
+    """Return the tag, hints and first policy of a tool for a model."""
+    tags = [model._meta.app_label]  # noqa: SLF001 - Django's documented API
+    hints = {"read_only": reads, "destructive": None if reads else destroys, "open_world": False}
+    return {"tags": tags, **hints, **({} if reads else {"policy": "ask"})}
+
+
 class AdminTool(Tool):
     """A tool for one model of an admin.
 
@@ -350,14 +365,10 @@ class AdminTool(Tool):
         one, many = words
         name = {"search": f"search_{many}", "history": f"{one}_history"}.get(verb, f"{verb}_{one}")
         reads = verb in READING
-        own: dict[str, Any] = {
+        own = {
             "title": capfirst(name.replace("_", " ")),
             "description": _WORDS[verb].format(one=meta.verbose_name, many=meta.verbose_name_plural),
-            "tags": [meta.app_label],
-            "read_only": reads,
-            "destructive": None if reads else verb != "add",
-            "open_world": False,
-            **({} if reads else {"policy": "ask"}),
+            **_shared_options(model, reads=reads, destroys=verb != "add"),
             **options,
             "self_approval": offered.is_left_to_requester(model),
         }
@@ -508,14 +519,10 @@ class ActionTool(Tool):
 
         title = description % model_format_dict(model) if "%(" in description else description
         is_safe = action in offered.safe_actions
-        own: dict[str, Any] = {
+        own = {
             "title": title,
             "description": f"{title}: an action of the site's admin on {meta.verbose_name_plural}.",
-            "tags": [meta.app_label],
-            "read_only": is_safe,
-            "destructive": None if is_safe else True,
-            "open_world": False,
-            **({} if is_safe else {"policy": "ask"}),
+            **_shared_options(model, reads=is_safe, destroys=True),
             **options,
             "self_approval": offered.is_left_to_requester(model),
         }

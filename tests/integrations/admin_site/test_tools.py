@@ -1,5 +1,6 @@
 """``admin_tools`` on the demo's back office."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from django.contrib.admin import AdminSite
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
+from django.core.exceptions import ImproperlyConfigured
 
 from demo_project.travel.models import City, Hotel
 from django_mcp import MCPServer, admin_tools
@@ -113,3 +115,20 @@ def test_a_password_hash_is_hidden_and_what_stands_for_it_is_no_value(staff: MCP
     assert boss.password not in str(read)
     assert "password" not in client.definition("change_user")["inputSchema"]["properties"]
     client.call("change_user", pk=boss.pk, password="new").assert_error_mentions("'password'")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"only": ["travel.hotle"]}, "the admin has no 'travel.hotle'"),
+        ({"exclude": ["hotels"]}, "the admin has no 'hotels'"),
+        ({"show": ["api_key"]}, "write app, model and field"),
+        ({"show": ["travel.hotle.name"]}, "write app, model and field"),
+        ({"safe_actions": ["exprot"]}, "the admin has no action 'exprot'. It has: delete_selected,"),
+        ({"only": "travel"}, "only must be a list"),
+        ({"approval": "nobody"}, "approval must be one of"),
+    ],
+)
+def test_a_declaration_that_matches_nothing_says_so(make_server: Make, given: Any, words: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=re.escape(words)):
+        admin_tools(server=make_server("office"), **given)
