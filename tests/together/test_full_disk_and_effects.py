@@ -34,12 +34,16 @@ LONG = "x" * 900  # of which a row has eight, and no page of the database has ro
 FILLERS = ("filler", "filler_of_the_rest")
 """The first may need two pages at once for a row, when there is one left: the other one takes that."""
 
+ROW = "x" * 3000  # one page each, once a table has more than one: the second row of an empty one needs two
+
 
 @contextmanager
 def full_disk() -> Iterator[None]:
     """The database has no page left, whichever connection asks for one."""
     for table in FILLERS:
         _execute(f"CREATE TABLE {table} (data text)")
+        for _ in range(2):
+            _execute(f"INSERT INTO {table} VALUES (%s)", ROW)
     (pages,) = _execute("PRAGMA page_count")
 
     def limit(connection: Any, **_: Any) -> None:
@@ -50,7 +54,7 @@ def full_disk() -> Iterator[None]:
     connection.close()
     try:
         for table in FILLERS:
-            until_full(partial(_execute, f"INSERT INTO {table} VALUES (%s)", "x" * 3000))
+            until_full(partial(_execute, f"INSERT INTO {table} VALUES (%s)", ROW))
         yield
     finally:
         connection_created.disconnect(limit)
@@ -83,6 +87,20 @@ def effects(server: MCPServer) -> list[str]:
     tool(server=server, idempotency_key="key")(mail)
     tool(server=server, idempotency_key="key", name="mail_later", task="optional")(mail)
     return effects
+
+
+@pytest.mark.parametrize("pages", range(1, 8))
+def test_the_disk_is_full_however_many_pages_were_free(pages: int) -> None:
+    for table in ("taken", "freed"):
+        _execute(f"CREATE TABLE {table} (data text)")
+    while _execute("PRAGMA freelist_count") != (0,):
+        _execute("INSERT INTO taken VALUES (%s)", ROW)
+    for _ in range(pages):
+        _execute("INSERT INTO freed VALUES (%s)", ROW)
+    _execute("DROP TABLE freed")
+    with full_disk(), pytest.raises(OperationalError, match="disk is full"):
+        _execute("CREATE TABLE another (data text)")
+    _execute("DROP TABLE taken")
 
 
 PARTS = dict.fromkeys("abcdefgh", LONG)
