@@ -9,7 +9,7 @@ daphne cancels applications and cuts connections when it stops; other servers wa
 import asyncio
 import io
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, MutableMapping
 from functools import lru_cache, partial
 from typing import Any
 
@@ -159,7 +159,7 @@ class MCPApplication:
 
     async def _serve(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
         headers = read_headers(scope["headers"])
-        get_django_request = DjangoRequestFactory(scope)
+        get_django_request = DjangoRequestFactory(scope, headers)
         query = query.decode("latin-1") if (query := scope.get("query_string")) else ""
         host = headers.get("host")
         if host is None or site_settings.USE_X_FORWARDED_HOST:
@@ -202,10 +202,11 @@ class MCPApplication:
 class DjangoRequestFactory:
     """Access to the Django request, which is slow to build."""
 
-    __slots__ = ("_scope",)
+    __slots__ = ("_headers", "_scope")
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, headers: Mapping[str, str]) -> None:
         self._scope = scope
+        self._headers = headers
 
     def __call__(self) -> ASGIRequest:
         return ASGIRequest(self._scope, io.BytesIO())
@@ -215,10 +216,10 @@ class DjangoRequestFactory:
         if name == "REMOTE_ADDR":
             client = self._scope.get("client")
             return None if client is None else client[0]
-        return read_headers(self._scope["headers"]).get(name.removeprefix("HTTP_").replace("_", "-").lower())
+        return self._headers.get(header_of(name))
 
     def is_secure(self) -> bool:
-        return is_secure(self._scope, read_headers(self._scope["headers"]))
+        return is_secure(self._scope, self._headers)
 
 
 _NAMES = {
@@ -241,13 +242,21 @@ _NAMES = {
 """Common headers, which are not decoded for each request."""
 
 
-def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> RequestHeaders:
+def read_headers(raw: Collection[tuple[bytes, bytes]]) -> RequestHeaders:
     """Return headers by lower-case name; repeated ones are joined by commas."""
-    headers = RequestHeaders()
-    for name, value in raw:
-        key, text = _NAMES.get(name) or name.decode("latin-1"), value.decode("latin-1")
-        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    pairs = [(_NAMES.get(name) or name.decode("latin-1"), value.decode("latin-1")) for name, value in raw]
+    headers = RequestHeaders(pairs)
+    if len(headers) < len(pairs):  # seldom
+        headers.clear()
+        for name, value in pairs:
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
+
+
+@lru_cache(64)
+def header_of(variable: str) -> str:
+    """Return the lower-case name of a header by its key in ``request.META``."""
+    return variable.removeprefix("HTTP_").replace("_", "-").lower()
 
 
 def host_of(scope: Scope, headers: Mapping[str, str]) -> str:
@@ -261,7 +270,7 @@ def host_of(scope: Scope, headers: Mapping[str, str]) -> str:
 def is_secure(scope: Scope, headers: Mapping[str, str]) -> bool:
     if (told_by := site_settings.SECURE_PROXY_SSL_HEADER) is not None:
         name, expected = told_by
-        value = headers.get(name.removeprefix("HTTP_").replace("_", "-").lower())
+        value = headers.get(header_of(name))
         if value is not None:
             return value.partition(",")[0].strip() == str(expected)
     return scope.get("scheme") == "https"
