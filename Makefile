@@ -16,7 +16,7 @@ ifndef TOGETHER
 .NOTPARALLEL:
 endif
 .PHONY: help demo test test-all lint types migrations fast everything pytest conformance auth-check docs screenshots matrix format clean require-python environment-dev \
-  bench bench-rows bench-pages bench-streams bench-scale bench-growth bench-startup soak
+  bench bench-rows bench-pages bench-admin bench-streams bench-scale bench-growth bench-startup soak
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ bench-rows: environment-dev ## Measure calls on a table of a million rows (ARGS=
 
 bench-pages: environment-dev ## Measure the admin's pages on a log of a million calls (ARGS="--help")
 	$(BIN)/python -m benchmarks.pages $(ARGS)
+
+bench-admin: environment-dev ## Measure the admin's pages and the same as tools (ARGS="--help")
+	$(BIN)/python -m benchmarks.office $(ARGS)
 
 bench-streams: environment-dev ## Measure ten thousand open streams (ARGS="--help")
 	$(BIN)/python -m benchmarks.streams $(ARGS)

@@ -78,7 +78,7 @@ class Table:
         if case.endpoint not in self.views:
             self.views[case.endpoint] = declare(self.model, case.endpoint)
         params = self._at_depth(case) if case.depth else case.ask()
-        request = _request(case.method, params)
+        request = post(case.method, params)
         start = time.perf_counter()
         content = self.views[case.endpoint](request).content
         seconds = time.perf_counter() - start
@@ -129,7 +129,7 @@ class Table:
         return result
 
 
-def _request(method: str, params: dict[str, Any]) -> Any:
+def post(method: str, params: dict[str, Any]) -> Any:
     meta = "io.modelcontextprotocol/"
     client = {f"{meta}clientInfo": {"name": "benchmark", "version": "1"}, f"{meta}clientCapabilities": {}}
     body = {

@@ -54,6 +54,8 @@ class Visit:
         if response.streaming:
             return ""
         if callable(getattr(response, "render", None)) and not response.is_rendered:
+            if "is_nav_sidebar_enabled" in (data := getattr(response, "context_data", None) or {}):
+                data["is_nav_sidebar_enabled"] = False  # the list of all models, which takes longer than a form
             with script_prefix(self.request):
                 response.render()
         return decode_body(response, response.content)
