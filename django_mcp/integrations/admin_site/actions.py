@@ -196,7 +196,9 @@ def _in_between(sent: Visit) -> InBetween | None:
 
 
 def _filled(page: InBetween, given: Mapping[str, Any], button: str | None) -> list[Pair]:
-    unknown = [unknown_argument(["values", name], list(page.fields)) for name in given if name not in page.form.shown]
+    # Not those of the selection, even if the page shows them: the call was approved for these rows and this action.
+    fields = list(page.fields)
+    unknown = [unknown_argument(["values", name], fields) for name in given if name not in fields]
     if unknown:
         raise ArgumentError(unknown)
     pairs = [pair for pair in page.form.pairs if pair[0] not in given]

@@ -281,6 +281,8 @@ def save(page: FormPage, given: Mapping[str, Any], *, view: Any = None) -> "Save
     form, given = page.page_form(), dict(given)
     takes_version = page.original is not None and page.has_version
     expected = given.pop(VERSION, None) if takes_version else None
+    if expected is not None and not isinstance(expected, str):
+        raise ArgumentError([about_argument([VERSION], "must be text, as it was read.")])
     if expected is not None and expected != page.version(form):
         raise ToolError(
             f"Somebody has changed this {page.options.verbose_name} since you read it. Read it again, and decide anew."

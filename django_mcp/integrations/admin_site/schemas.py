@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from functools import cache
+from typing import Annotated, Any
 
 from django.contrib.admin.utils import NotRelationField, flatten_fieldsets, get_fields_from_path
 from django.core.exceptions import FieldDoesNotExist
@@ -10,18 +11,66 @@ from django.db import models
 from django.forms.formsets import DEFAULT_MAX_NUM
 from django.forms.utils import pretty_name
 from django.http import HttpRequest
+from pydantic import Field
 
 from django_mcp.core.database import without_effects
 from django_mcp.integrations.admin_site.changeform import DELETE, KEY, VERSION, inline_name
 from django_mcp.integrations.admin_site.hidden import is_secret
 from django_mcp.model_resources.form_schema import editable_fields, form_schema
+from django_mcp.model_resources.form_sources import FormArguments
 from django_mcp.primitives.field_schema import choice_schema
+from django_mcp.primitives.function import Parameter
 from django_mcp.primitives.markers import MAX_BYTES
+from django_mcp.primitives.schema import Arguments
 
 logger = logging.getLogger("django_mcp")
 Schema = dict[str, Any]
 KEY_SCHEMA: Schema = {"type": ["integer", "string"], "description": "Key of the row."}
 OPEN: Schema = {"type": "object", "additionalProperties": True}
+
+Scalar = bool | int | float | str | None
+Member = Scalar | list[Scalar]
+_TYPES: Mapping[str, Any] = {
+    KEY: int | str,
+    "query": str,
+    "filters": dict[str, Member],
+    "date": str,
+    "order_by": str | list[str],
+    "page": Annotated[int, Field(ge=1)],
+    "pks": list[int | str],
+    "values": dict[str, Member],
+    "button": str,
+}
+"""The types of the arguments that are no fields of a form. JSON Schemas of them say what is possible for the caller."""
+
+
+@cache
+def _typed(names: frozenset[str]) -> Arguments:
+    parameters = [Parameter(name, _TYPES[name], None, None) for name in sorted(names)]
+    return Arguments(parameters, "admin_tools", is_json=True)
+
+
+class AdminArguments(FormArguments):
+    """The arguments of a tool of the admin. Fields of a form are validated with their page, all others before.
+
+    Args:
+        schema: of the tool, as it is known without a request. If it is open, the other arguments are fields.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        super().__init__(schema)
+        is_open = schema.get("additionalProperties") is not False
+        self._fixed = frozenset(schema["properties"] if is_open else _TYPES)
+
+    def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all values under one key; null counts as omitted.
+
+        Raises:
+            ArgumentError: one that is no field of a form is of the wrong type.
+        """
+        fixed = {name: value for name, value in values.items() if name in self._fixed and value is not None}
+        _typed(self._fixed).validate(fixed)
+        return super().validate(values)
 
 
 def object_schema(properties: Schema, required: Iterable[str] = ()) -> Schema:

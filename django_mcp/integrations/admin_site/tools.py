@@ -29,7 +29,6 @@ from django_mcp.integrations.admin_site.hidden import is_offered_by_default
 from django_mcp.integrations.admin_site.previews import going_along, preview_of_deletion, preview_of_save
 from django_mcp.integrations.admin_site.rights import gives_rights
 from django_mcp.integrations.requests import Call, site_request
-from django_mcp.model_resources.form_sources import FormArguments
 from django_mcp.model_resources.previews import unless_secret
 from django_mcp.primitives.base import Primitive, ToolError, check_options, translated, untranslated
 from django_mcp.primitives.function import EMPTY, Parameter
@@ -375,7 +374,7 @@ class AdminTool(Tool):
         if not reads:
             own["preview"] = function(self._preview, f"preview_{name}", [GIVEN], offered)
         call = function(self._run, name, [GIVEN], offered)
-        arguments = FormArguments(self._described(None))
+        arguments = schemas.AdminArguments(self._described(None))
         super().__init__(call, context_type=Context, arguments=arguments, visible=self.is_offered, **own)
         if not reads:
             self.rows_of = self._rows_of
@@ -529,7 +528,7 @@ class ActionTool(Tool):
         if not is_safe:
             own["preview"] = function(self._preview, f"preview_{name}", [GIVEN], offered)
         call = function(self._run, name, [GIVEN], offered)
-        arguments = FormArguments(ACTION_SCHEMA, is_strict=True)
+        arguments = schemas.AdminArguments(ACTION_SCHEMA)
         super().__init__(call, context_type=Context, arguments=arguments, visible=self.is_offered, **own)
         self.rows_of = self._rows_of
 
@@ -544,7 +543,7 @@ class ActionTool(Tool):
         return actions.may_run(self._admin, self.offered.request(ctx), self._action)
 
     def _rows(self, ctx: Context, given: Mapping[str, Any]) -> list[models.Model]:
-        if "pks" not in given:
+        if given.get("pks") is None:
             raise ArgumentError([missing_argument(["pks"])])
         return actions.rows_for(self._admin, self.offered.request(ctx), given["pks"])
 
