@@ -1,7 +1,7 @@
 """Arguments of the tools as JSON Schema, for one caller: the admin's forms, filters and inlines differ by user."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from django.contrib.admin.utils import NotRelationField, flatten_fieldsets, get_fields_from_path
@@ -13,7 +13,7 @@ from django.http import HttpRequest
 
 from django_mcp.core.database import without_effects
 from django_mcp.integrations.admin_site.changeform import DELETE, KEY, VERSION, inline_name
-from django_mcp.integrations.admin_site.hidden import is_secret
+from django_mcp.integrations.admin_site.hidden import reaches_secret, secret_search_fields
 from django_mcp.model_resources.form_schema import editable_fields, form_schema
 from django_mcp.primitives.field_schema import choice_schema
 from django_mcp.primitives.markers import MAX_BYTES
@@ -31,20 +31,21 @@ def object_schema(properties: Schema, required: Iterable[str] = ()) -> Schema:
     return {**made, "required": needed} if needed else made
 
 
-def search_schema(admin: Any, request: HttpRequest | None) -> Schema:
+def search_schema(admin: Any, request: HttpRequest | None, shown: Collection[str] = ()) -> Schema:
     """Return the arguments of a search.
 
     Args:
         admin: the ``ModelAdmin``.
         request: of the caller; None for what is known without one.
+        shown: secret fields that the site opened. Filters by others are left out, and a search that looks into others.
     """
     properties: Schema = {}
     fields = admin.search_fields if request is None else admin.get_search_fields(request)
-    if fields:
+    if fields and not secret_search_fields(admin.model, fields, shown):
         words = str(admin.search_help_text or "Words to search for, as in the admin.")
         properties["query"] = {"type": "string", "description": words}
     filters = admin.list_filter if request is None else admin.get_list_filter(request)
-    if named := dict(_filters(admin.model, filters)):
+    if named := dict(_filters(admin.model, filters, shown)):
         words = "Filters of the admin's list, by name. A wrong value is answered with the choices."
         properties["filters"] = {**object_schema(named), "description": words}
     if admin.date_hierarchy:
@@ -59,15 +60,24 @@ def search_schema(admin: Any, request: HttpRequest | None) -> Schema:
     return object_schema(properties)
 
 
-def _filters(model: type[models.Model], declared: Iterable[Any]) -> Iterable[tuple[str, Schema]]:
-    label = model._meta.label_lower  # noqa: SLF001 - Django's documented API
+def filter_names(declared: Iterable[Any]) -> Iterable[tuple[str, Any]]:
+    """Yield the entries of ``list_filter`` by the names of their arguments."""
     for entry in declared:
         path = entry[0] if isinstance(entry, list | tuple) else entry
-        if isinstance(path, str):
-            if not is_secret(label, path, ()):
-                yield path, _filter_schema(model, path, is_plain=path is entry)
-        elif name := getattr(path, "parameter_name", None):
-            yield str(name), {"description": str(getattr(path, "title", "") or pretty_name(str(name)))}
+        if name := path if isinstance(path, str) else getattr(path, "parameter_name", None):
+            yield str(name), entry
+
+
+def _filters(
+    model: type[models.Model], declared: Iterable[Any], shown: Collection[str]
+) -> Iterable[tuple[str, Schema]]:
+    for name, entry in filter_names(declared):
+        if reaches_secret(model, name, shown):
+            continue
+        if isinstance(entry, list | tuple | str):
+            yield name, _filter_schema(model, name, is_plain=name is entry)
+        else:
+            yield name, {"description": str(getattr(entry, "title", "") or pretty_name(name))}
 
 
 def _filter_schema(model: type[models.Model], path: str, *, is_plain: bool) -> Schema:
@@ -104,6 +114,17 @@ def change_schema(admin: Any, request: HttpRequest) -> Schema:
     # A field of that name comes first.
     own = {VERSION: version, KEY: KEY_SCHEMA, **fields, **_inlines(admin, request, blank)}
     return object_schema(own, [KEY])
+
+
+def try_form(admin: Any, request: HttpRequest) -> Exception | None:
+    """Return the error with which the form of a ``ModelAdmin`` cannot be described without a row, or None."""
+    try:
+        with without_effects():
+            add_schema(admin, request)
+            change_schema(admin, request)
+    except Exception as error:  # noqa: BLE001 - the site's own code
+        return error
+    return None
 
 
 def made_or_open(make: Callable[[], Schema], label: str) -> Schema:

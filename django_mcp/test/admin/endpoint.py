@@ -42,7 +42,7 @@ class Endpoint:
     def __init__(self, site: AdminSite, user: Any, **options: Any) -> None:
         self.site = site
         before = snapshots()
-        server = MCPServer("judge-of-the-admin", authentication=[AllowAny()])
+        server = MCPServer("judge-of-the-admin", authentication=[AllowAny()], search_tools=0, log_requests=False)
         restore_all(before)  # it is nobody else's
         admin_tools(site, server=server, **{"policy": "allow", **options})
         self._offered = {offered.model for offered in server.tools.values() if isinstance(offered, AdminTool)}
