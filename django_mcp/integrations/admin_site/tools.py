@@ -196,6 +196,7 @@ class AdminTools:
     """The tools of one call of ``admin_tools``; see there for the arguments.
 
     Attributes:
+        declaration: its arguments that choose what is offered.
         unnamed: tools that are left out, for the system checks.
     """
 
@@ -227,7 +228,15 @@ class AdminTools:
             msg = f"admin_tools: the admin has no action {absent[0]!r}. It has: {', '.join(sorted(offered))}."
             raise ImproperlyConfigured(msg)
         self._only, self._exclude = only, exclude
-        self.writes, self.approval, self.verified = write, approval, verified
+        self.writes = write
+        self.declaration: dict[str, Any] = {
+            "only": only,
+            "exclude": exclude,
+            "write": write,
+            "show": show,
+            "safe_actions": safe_actions,
+            "verified": verified,
+        }
         self.unnamed: list[Unnamed] = []
 
     def register(self, where: Where, makings: Callable[[], Iterable[Making]]) -> None:
