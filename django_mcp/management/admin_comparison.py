@@ -1,6 +1,9 @@
 """``mcp_doctor --admin``: what ``admin_tools`` shows, compared with the pages of the admin. Nothing is written."""
 
+import logging
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
 from itertools import groupby
 from textwrap import shorten
 from typing import Any
@@ -74,7 +77,7 @@ def _compare(offered: AdminTools, user: Any, result: CheckResult, differing: Che
         raise CheckFailed("admin.sessions")
     site, host, found = offered.site, _host(), Differences()
     unlimited = {**given(), "RATE_LIMIT": None}
-    with override_settings(SESSION_ENGINE=COOKIES, DJANGO_MCP=unlimited):
+    with override_settings(SESSION_ENGINE=COOKIES, DJANGO_MCP=unlimited), _without_refusals_in_log():
         browser = Browser(site, user, host=host)
         _look_in(offered, browser, user, result)
         endpoint = Endpoint(site, user, host=host, **offered.declaration)
@@ -95,6 +98,22 @@ def _compare(offered: AdminTools, user: Any, result: CheckResult, differing: Che
     if failed := found.compared.pop(str(State.FAILED), 0):
         differing.findings.append(make_finding("admin.failed", pages=count_of(failed, "page", "pages")))
     return _counted(found, user)
+
+
+@contextmanager
+def _without_refusals_in_log() -> Iterator[None]:
+    """Leave out of the log what Django reports of pages that refuse the user, which is compared; errors stay."""
+    logger = logging.getLogger("django.request")
+
+    def is_error(record: logging.LogRecord) -> bool:
+        status = getattr(record, "status_code", None)
+        return status is None or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+    logger.addFilter(is_error)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_error)
 
 
 def _look_in(offered: AdminTools, browser: Browser, user: Any, result: CheckResult) -> None:

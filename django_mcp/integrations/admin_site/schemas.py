@@ -1,7 +1,7 @@
 """Arguments of the tools as JSON Schema, for one caller: the admin's forms, filters and inlines differ by user."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from django.contrib.admin.utils import NotRelationField, flatten_fieldsets, get_fields_from_path
@@ -145,9 +145,8 @@ def _editable(admin: Any, request: HttpRequest, obj: Any, form: Any) -> list[str
 
 def _inlines(admin: Any, request: HttpRequest, obj: Any) -> Schema:
     properties: Schema = {}
-    for formset_class, inline in admin.get_formsets_with_inlines(request, obj):
-        made = formset_class(**admin.get_formset_kwargs(request, obj or admin.model(), inline, "form"))
-        form = made.empty_form
+    for name, formset, inline in inlines_of(admin, request, obj):
+        form, formset_class = formset.empty_form, type(formset)
         read_only, editable = set(inline.get_readonly_fields(request, obj)), editable_fields(form)
         shown = flatten_fieldsets(inline.get_fieldsets(request, obj))
         names = [name for name in shown if name not in read_only and name in editable]
@@ -159,7 +158,6 @@ def _inlines(admin: Any, request: HttpRequest, obj: Any) -> Schema:
                 fields[DELETE] = {"type": "boolean", "description": "Delete this row."}
         most = {"maxItems": formset_class.max_num} if formset_class.max_num < DEFAULT_MAX_NUM else {}
         words = f"{inline.verbose_name_plural}. A row with its key is changed, one without is added."
-        name = inline_name(formset_class, inline.opts, properties)
         properties[name] = {"type": "array", "items": object_schema(fields), **most, "description": str(words)}
     return properties
 
@@ -169,14 +167,25 @@ def form_fields(admin: Any, request: HttpRequest, *, is_new: bool) -> dict[str, 
     obj = None if is_new else admin.model()
     form = admin.get_form(request, obj, change=not is_new)()
     found = {name: form.fields[name] for name in _editable(admin, request, obj, form)}
-    taken: set[str] = set()
-    for formset_class, inline in admin.get_formsets_with_inlines(request, obj):
-        made = formset_class(**admin.get_formset_kwargs(request, obj or admin.model(), inline, "form"))
-        name = inline_name(formset_class, inline.opts, taken)
-        taken.add(name)
-        fields = editable_fields(made.empty_form)
+    for name, formset, _ in inlines_of(admin, request, obj):
+        fields = editable_fields(formset.empty_form)
         found |= {f"{name}.{field}": value for field, value in fields.items()}
     return found
+
+
+def inlines_of(admin: Any, request: HttpRequest, obj: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the inlines that the caller has: the name of the argument, a formset, and the ``InlineModelAdmin``.
+
+    Args:
+        admin: the ``ModelAdmin``.
+        request: of the caller.
+        obj: the row; None for a new one.
+    """
+    taken: set[str] = set()
+    for formset_class, inline in admin.get_formsets_with_inlines(request, obj):
+        name = inline_name(formset_class, inline.opts, taken)
+        taken.add(name)
+        yield name, formset_class(**admin.get_formset_kwargs(request, obj or admin.model(), inline, "form")), inline
 
 
 def _without_default(schema: Mapping[str, Any]) -> Schema:

@@ -284,11 +284,36 @@ class AdminTools:
         return [model for model in self._registered() if self._takes(model)]
 
     def _takes(self, model: type[models.Model]) -> bool:
+        return not self._reason_against(model)
+
+    def _reason_against(self, model: type[models.Model]) -> str:
+        """Return why a registered model has no tools, "" if it has."""
         labels = _labels(model)
-        if labels & self._exclude or getattr(self.admin_of(model), "mcp", True) is False:
-            return False
-        named = labels & self._only
-        return bool(named) if self._only else is_offered_by_default(model._meta)  # noqa: SLF001 - documented
+        if labels & self._exclude:
+            return "excluded by admin_tools(exclude=…)"
+        if getattr(self.admin_of(model), "mcp", True) is False:
+            return "its ModelAdmin says mcp = False"
+        if self._only:
+            return "" if labels & self._only else "not named in admin_tools(only=…)"
+        offered = is_offered_by_default(model._meta)  # noqa: SLF001 - Django's documented API
+        return "" if offered else "left out unless named in admin_tools(only=…)"
+
+    def left_out(self) -> Iterator[tuple[type[models.Model], str]]:
+        """Yield the models of the site that have no tools, and why."""
+        for model in self._registered():
+            if reason := self._reason_against(model):
+                yield model, reason
+
+    def absent(self, model: type[models.Model]) -> Iterator[tuple[str, str]]:
+        """Yield what no caller has a tool for, by verb, and why."""
+        for verb in (*READING, *WRITING):
+            name = name_of(verb, self.names[model])
+            if verb in WRITING and not self._write:
+                yield verb, "admin_tools(write=False)"
+            elif verb not in _verbs_of(self.admin_of(model)):
+                yield verb, "not in mcp of its ModelAdmin"
+            elif any(tool.name.endswith(name) for tool in self.unnamed):
+                yield verb, f"the name {name} is taken (manage.py check)"
 
     def admin_of(self, model: type[models.Model]) -> Any:
         """Return the ``ModelAdmin`` of a model, or None if it was unregistered."""
@@ -304,12 +329,11 @@ class AdminTools:
         """Yield the tools of some models."""
         for model in offered:
             words = self.names[model]
-            given = getattr(self.admin_of(model), "mcp", True)
-            wanted = given if isinstance(given, list | tuple) else (*READING, *WRITING)
+            wanted = _verbs_of(self.admin_of(model))
             for verb in (*READING, *(WRITING if self._write else ())):
                 if verb in wanted:
                     yield name_of(verb, words), partial(AdminTool, self, model, verb, words, self._options)
-            if self._write and (not isinstance(given, list | tuple) or "actions" in given):
+            if self._write and "actions" in wanted:
                 for name, description in actions.action_names(self.site, self.admin_of(model)).items():
                     made = partial(ActionTool, self, model, name, str(description), words, self._options)
                     yield name_of_action(name, words), made
@@ -404,6 +428,12 @@ class AdminTools:
             if own:
                 options = model._meta  # noqa: SLF001 - Django's documented API
                 yield {"model": options.label, "title": capfirst(str(options.verbose_name_plural)), "tools": own}
+
+
+def _verbs_of(admin: Any) -> Collection[str]:
+    """Return what a ``ModelAdmin`` wants to have tools for, with ``"actions"``."""
+    given = getattr(admin, "mcp", True)
+    return given if isinstance(given, list | tuple) else (*READING, *WRITING, "actions")
 
 
 def _labels(model: type[models.Model]) -> frozenset[str]:
