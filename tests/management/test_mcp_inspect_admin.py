@@ -180,3 +180,12 @@ def test_permissions_of_now_count(office: MCPServer, people: SimpleNamespace) ->
     assert not model(described("back_office.supplier", who="clerk"), "back_office.Supplier")["columns"]
     people.clerk.user_permissions.add(Permission.objects.get(codename="view_supplier"))
     assert model(described("back_office.supplier", who="clerk"), "back_office.Supplier")["columns"]
+
+
+def test_without_the_option_a_hidden_tool_leads_to_it(office: MCPServer) -> None:
+    output = io.StringIO()
+    call_command("mcp_inspect", "--server", "office", "--as", "clerk", stdout=output)
+    assert (
+        "- delete_club  [destructive, requires approval]  hidden: decided by the admin; see mcp_inspect --admin"
+        in output.getvalue()
+    )

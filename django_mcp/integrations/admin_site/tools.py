@@ -722,6 +722,11 @@ class ActionTool(Tool):
         return {**told, **going_along(page, meta, len(rows), texts)}
 
 
+# For ``mcp_inspect``, which knows no reason of a tool's own.
+for _offers in (AdminTool.is_offered, ActionTool.is_offered):
+    vars(_offers)["words"] = "decided by the admin; see mcp_inspect --admin"
+
+
 ACTION_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
