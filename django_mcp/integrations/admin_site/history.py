@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.admin.utils import quote
-from django.contrib.contenttypes.models import ContentType
 from django.db import models
 from django.db.models.signals import post_init, pre_save
 from django.dispatch import receiver
@@ -118,6 +117,8 @@ def _name_call(*, instance: Any, **_: Any) -> None:
 def _parts(entry: Any) -> list[Any] | None:
     """Return the parts of an entry's message, or None if it is plain text."""
     if not entry.change_message and entry.is_deletion():
+        from django.contrib.contenttypes.models import ContentType  # noqa: PLC0415 - needs the app
+
         # Django has no message for it, and would show one without known parts as "No fields changed."
         kind = None if entry.content_type_id is None else ContentType.objects.get_for_id(entry.content_type_id)
         model = None if kind is None else kind.model_class()
