@@ -47,6 +47,7 @@ class Endpoint:
     def __init__(self, site: AdminSite, user: Any, *, host: str = HOST, **options: Any) -> None:
         self.site = site
         self.called = ""
+        self._overview: list[dict[str, Any]] | None = None
         self._shown = frozenset(options.get("show", ()))
         before = snapshots()
         server = MCPServer("judge-of-the-admin", authentication=[AllowAny()], search_tools=0, log_requests=False)
@@ -61,6 +62,7 @@ class Endpoint:
 
     def offers(self, model: type[Model]) -> bool:
         """Return True if there are tools for the model."""
+        self._overview = None
         return model in self._verbs
 
     # What no tool tells: the data that a form would send, what a deletion would take along.
@@ -158,7 +160,7 @@ class Endpoint:
 
     def save(self, model: type[Model], pk: str | None, values: Mapping[str, Value]) -> Page:
         """Add or change with the values as arguments of the types that the tool's schema says."""
-        verb = "add" if pk is None else "change"
+        verb, self._overview = "add" if pk is None else "change", None
         name = self._tools(model).get(verb)
         if name is None:
             return self._missing(model, verb)
@@ -187,9 +189,11 @@ class Endpoint:
 
     def _tools(self, model: type[Model]) -> dict[str, str]:
         """Return the names of the caller's tools for a model, by verb, as the overview tells them."""
-        called = self.client.call("admin_overview")
         label = model._meta.label  # noqa: SLF001 - Django's documented API
-        told: list[dict[str, Any]] = called.structured["models"] if called.ok else []
+        if self._overview is None:  # it asks about each tool, and changes with a save only
+            called = self.client.call("admin_overview")
+            self._overview = called.structured["models"] if called.ok else []
+        told = self._overview
         names: list[str] = next((entry["tools"] for entry in told if entry["model"] == label), [])
         found = {verb: name for name in names for verb in VERBS if name.startswith(f"{verb}_")}
         return found | {name.rpartition("_")[2]: name for name in names if name.endswith("_history")}
