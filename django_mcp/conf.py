@@ -87,8 +87,9 @@ class Settings(NamedTuple):
     """Arguments that a client adds to every call. They are dropped if the tool does not define them."""
     IDEMPOTENCY_TTL: int = 24 * 60 * 60
     """Seconds for which the result of a call with an idempotency key is kept for repeated calls."""
-    TOOL_SEARCH_THRESHOLD: int = 0
-    """Number of tools above which they are searched instead of listed; 0 for never."""
+    TOOL_SEARCH_THRESHOLD: int | None = None
+    """Number of tools above which they are searched instead of listed; 0 for never. None: 40 at endpoints with
+    ``admin_tools``, else never."""
     APP_CLIENTS: tuple[str, ...] = ()
     """Names (``clientInfo.name``) of clients that show MCP Apps without declaring it."""
     TASK_TTL: int = 24 * 60 * 60

@@ -19,7 +19,10 @@ from django_mcp import conf
 from django_mcp.approvals.notices import APPROVERS, key_of
 from django_mcp.approvals.receivers import is_wanted
 from django_mcp.approvals.tool_policies import default_decision
+from django_mcp.auth.api_keys import APIKeyAuthentication
+from django_mcp.auth.base import authenticators
 from django_mcp.auth.checks import is_loopback, lets_everybody_in, lets_only_strangers_in
+from django_mcp.auth.session import SessionAuthentication
 from django_mcp.core.policies import Decision
 from django_mcp.core.server import MCPServer, servers
 from django_mcp.primitives.tool import Tool
@@ -277,5 +280,32 @@ def _verbs(tool: Tool) -> set[str]:
     return set(found)
 
 
+def check_requesters() -> Iterator[CheckMessage]:
+    """Report requesters who decide their own calls, although no sign-in connects their clients to them."""
+    for server in servers():
+        kinds = [type(authenticator) for authenticator in authenticators(server)]
+        names = [
+            tool.name for tool in server.tools.values() if tool.self_approval and default_decision(tool) is Decision.ASK
+        ]
+        if names and kinds and all(issubclass(kind, APIKeyAuthentication | SessionAuthentication) for kind in kinds):
+            yield Warning(
+                _(
+                    "%(server)r accepts %(kinds)s only, and callers of %(count)s tools decide their own calls "
+                    "(approval='self'): a key is passed on, and with a browser's cookie a client can decide itself."
+                )
+                % {
+                    "server": server,
+                    "kinds": ", ".join(sorted({kind.__name__ for kind in kinds})),
+                    "count": len(names),
+                },
+                hint=_(
+                    "Let clients sign in with 'django_mcp.OAuth2Authentication'; or admin_tools(approval='other'), or "
+                    "write=False."
+                ),
+                obj=server,
+                id="django_mcp.W067",
+            )
+
+
 ALWAYS = (check_webhook, check_addresses, check_page, check_approvals, check_admin, check_verbs)
-DEPLOY = (check_transport, check_destruction)
+DEPLOY = (check_transport, check_destruction, check_requesters)

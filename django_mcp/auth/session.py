@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings as django_settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
 from django.core.exceptions import SuspiciousOperation
 from django.core.signals import setting_changed
@@ -28,6 +29,15 @@ from django_mcp.core.server import MCPServer
 logger = logging.getLogger("django_mcp")
 
 _THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]")
+
+
+def sign_in(user: Any) -> Any:
+    """Return a new session, not saved yet, in which a user is signed in, without the signals of a login."""
+    session = import_module(django_settings.SESSION_ENGINE).SessionStore()
+    session[SESSION_KEY] = user._meta.pk.value_to_string(user)  # noqa: SLF001 - as login() does
+    session[BACKEND_SESSION_KEY] = django_settings.AUTHENTICATION_BACKENDS[0]
+    session[HASH_SESSION_KEY] = user.get_session_auth_hash() if hasattr(user, "get_session_auth_hash") else ""
+    return session
 
 
 @lru_cache(maxsize=1024)

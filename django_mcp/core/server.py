@@ -171,7 +171,8 @@ class MCPServer:
         source: the endpoint to take primitives from; by default ``django_mcp.server``. Without the four options above,
             all are taken.
         search_tools: number of a caller's tools above which only ``search_tools``, the three tools that call what it
-            finds, and ``always_listed`` tools are listed; 0 for never, True for always.
+            finds, and ``always_listed`` tools are listed; 0 for never, True for always. Default:
+            ``DJANGO_MCP["TOOL_SEARCH_THRESHOLD"]``, else 40 if the endpoint has tools of ``admin_tools``.
         skills: serve the skills of installed apps that name no endpoint; by default only the default endpoint does.
         log_requests: log each list, read and call.
 
@@ -184,6 +185,8 @@ class MCPServer:
         refresh: updates primitives made from files, before each call; None outside development.
         is_translated: True if texts depend on the language of the request.
     """
+
+    _search_by_default = 0
 
     def __init__(
         self,
@@ -361,6 +364,14 @@ class MCPServer:
     @property
     def search_above(self) -> int:
         """Number of a caller's tools above which they are searched instead of listed; 0 for never."""
+        chosen = self._chosen_search
+        if chosen is not None:
+            return chosen
+        return self._search_by_default if FINDERS.isdisjoint(self.tools) else 0
+
+    @property
+    def _chosen_search(self) -> int | None:
+        """What the site says about tool search, or None."""
         return settings.TOOL_SEARCH_THRESHOLD if self._search_tools is None else self._search_tools
 
     @property
@@ -403,7 +414,7 @@ class MCPServer:
             ImproperlyConfigured: its name or URI is taken.
         """
         registry = self._registry_of(primitive)
-        if registry is self.tools and primitive.key in FINDERS and self.search_above:
+        if registry is self.tools and primitive.key in FINDERS and self._chosen_search:
             msg = f"{primitive.label}: tool search of {self!r} uses this name; rename it, or set search_tools=0."
             raise ImproperlyConfigured(msg)
         if (other := registry.get(primitive.key)) is not None:
@@ -413,6 +424,8 @@ class MCPServer:
             primitive_added.send(sender=self, primitive=primitive)
         primitive.position = next(self._positions)
         registry[primitive.key] = primitive
+        if isinstance(primitive, Tool) and primitive.search_above:
+            self._search_by_default = primitive.search_above
         self._changed()
         if isinstance(primitive, Tool) and primitive.app is not None:
             self._add_app(primitive.app)

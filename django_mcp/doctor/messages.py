@@ -470,7 +470,54 @@ WAYS: Mapping[str, tuple[str, str, str]] = {
 }
 
 
-FINDINGS: Mapping[str, tuple[str, str, str]] = {**WAYS, **CLIENTS, **SITE}
+ADMIN: Mapping[str, tuple[str, str, str]] = {
+    "admin.none": (
+        "error",
+        "The endpoint {server} offers no admin: no `admin_tools` is registered there.",
+        "Name the endpoint that does with `--server`, or add `admin_tools(server=…)` to an `mcp.py`.",
+    ),
+    "admin.no-urls": (
+        "error",
+        "No URL leads to the admin {site}.",
+        "Add it to the URLconf: `path('{site}/', site.urls)`.",
+    ),
+    "admin.sessions": (
+        "error",
+        "The pages cannot be visited as a browser does, as the site has no sessions.",
+        "Add `django.contrib.sessions` to `INSTALLED_APPS`, with its middleware.",
+    ),
+    "admin.not-admitted": (
+        "hint",
+        "The admin {site} does not admit {user}. Compared is only that its tools refuse what its pages refuse.",
+        "Pass `--as` with a member of staff.",
+    ),
+    "admin.closed": (
+        "error",
+        "The admin cannot be visited: {url} answers {evidence}.",
+        (
+            "A browser needs more than a session there, such as a second factor or an address; compare in a test: "
+            "`django_mcp.test.admin.walk`."
+        ),
+    ),
+    "admin.differs": (
+        "error",
+        "{url} and `{call}` differ: {evidence}.",
+        "Visit the page and call the tool with `manage.py mcp_call`. Please report it, with the `ModelAdmin`.",
+    ),
+    "admin.unread": (
+        "warning",
+        "The pages of {model} cannot be compared: {why}.",
+        "If they are the usual pages of an admin, please report it; otherwise leave the model out with `exclude`.",
+    ),
+    "admin.failed": (
+        "warning",
+        "The admin itself fails at {pages} (server error), which were not compared.",
+        "See the site's log.",
+    ),
+}
+
+
+FINDINGS: Mapping[str, tuple[str, str, str]] = {**WAYS, **CLIENTS, **SITE, **ADMIN}
 
 
 class Severity(enum.IntEnum):

@@ -9,13 +9,12 @@ import ssl
 import time
 from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
-from importlib import import_module
 from typing import Any
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from django.apps import apps
 from django.conf import settings as django_settings
-from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, REDIRECT_FIELD_NAME, SESSION_KEY
+from django.contrib.auth import REDIRECT_FIELD_NAME
 from django.db import Error as DatabaseError
 from django.shortcuts import resolve_url
 from django.urls import NoReverseMatch, reverse
@@ -24,6 +23,7 @@ from django.utils import timezone
 from django_mcp.auth.base import authenticators
 from django_mcp.auth.oauth import OAuth2Authentication
 from django_mcp.auth.protected_resource import canonical, has_metadata
+from django_mcp.auth.session import sign_in
 from django_mcp.conf import settings
 from django_mcp.doctor.http import OLDER, Diagnosis, HTTPResponse, Stream, host_and_port
 from django_mcp.doctor.messages import CheckFailed
@@ -623,10 +623,7 @@ def login(diagnosis: Diagnosis) -> str:
 
 @contextlib.contextmanager
 def _session(user: Any) -> Iterator[str]:
-    session = import_module(django_settings.SESSION_ENGINE).SessionStore()
-    session[SESSION_KEY] = user._meta.pk.value_to_string(user)  # noqa: SLF001 - as login() does
-    session[BACKEND_SESSION_KEY] = django_settings.AUTHENTICATION_BACKENDS[0]
-    session[HASH_SESSION_KEY] = user.get_session_auth_hash() if hasattr(user, "get_session_auth_hash") else ""
+    session = sign_in(user)
     session.set_expiry(60)
     session.save()
     try:

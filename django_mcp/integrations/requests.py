@@ -266,6 +266,15 @@ def _completed(request: SiteRequest, ctx: Context) -> HttpRequest:
     return request
 
 
+def stand_in_request(user: Any) -> HttpRequest:
+    """Return a GET of the site's front page as a user, without a call, to ask what depends on a request."""
+    environ = {"REQUEST_METHOD": "GET", "SERVER_NAME": "localhost", "SERVER_PORT": "80", "PATH_INFO": "/"}
+    request: Any = SiteRequest({**environ, "wsgi.url_scheme": "http", "wsgi.input": io.BytesIO()})
+    request.user, request.session = user, EmptySession()
+    request._messages = Messages(request)  # noqa: SLF001 - where django.contrib.messages looks
+    return request  # type: ignore[no-any-return]
+
+
 _UNSHARED_ATTRIBUTES = frozenset(
     {"_body", "_files", "_post", "_post_parse_error", "_upload_handlers", "auser", "scope", "user"}
 )

@@ -35,6 +35,8 @@ class Tool(Primitive):
         app: the ``core.apps.App`` that shows its results, or None.
         visibility: who calls it in a client that shows apps: the model, an app, or both.
         opens: key of the tool whose form it shows, or "".
+        search_above: number of a caller's tools above which an endpoint that has this one searches them, unless the
+            site says otherwise; 0 for tools that come one by one.
         task_handler: takes the ``Context``, the tool and the validated arguments; returns the ``Result``, or None to
             run the function now.
     """
@@ -42,6 +44,7 @@ class Tool(Primitive):
     kind = "tool"
     waives_permission = False
     opens = ""
+    search_above = 0
 
     def __init__(
         self,

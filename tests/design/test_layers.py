@@ -18,8 +18,8 @@ LAYERS: dict[int, set[str]] = {
     6: {"revisions", "approvals", "templatetags", ""},
     7: {"transports", "contrib", "doctor"},
     8: {"client", "oauth", "asgi", "listing"},
-    9: {"admin", "management", "test"},
-    10: {"urls", "checks"},
+    9: {"admin", "test"},
+    10: {"urls", "checks", "management"},
     11: {"apps", "pytest_plugin"},
 }
 """Folders and modules right below the package, lowest first; "" is the package itself, with the public names.

@@ -7,11 +7,12 @@ from typing import Any
 from django.contrib.admin.utils import display_for_field, display_for_value, label_for_field, lookup_field
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import models
+from django.db.models.expressions import OrderBy
 from django.utils.html import strip_tags
 from django.utils.text import slugify
 
 from django_mcp.core.context import Context
-from django_mcp.integrations.admin_site.hidden import HIDDEN, is_secret
+from django_mcp.integrations.admin_site.hidden import HIDDEN, reaches_secret
 from django_mcp.integrations.admin_site.texts import plain
 from django_mcp.integrations.admin_site.visit import Visit, page_url, query_of, visit
 from django_mcp.model_resources.schema import to_json_value
@@ -115,13 +116,16 @@ def key_of(cl: Any, row: models.Model) -> Any:
 
 def row_of(cl: Any, row: models.Model, shown: Collection[str]) -> dict[str, Any]:
     """Return a row: its key, and its columns as values if they are of fields, else as text."""
-    options = cl.model._meta  # noqa: SLF001 - Django's documented API
     made = {KEY: key_of(cl, row)}
     for column, name in column_names(cl):
-        secret = is_secret(options.label_lower, name, shown)
         value = cell(cl, row, column)
-        made[name] = HIDDEN if secret and value not in (None, "") else value
+        made[name] = HIDDEN if is_secret_column(cl, column, name, shown) and value not in (None, "") else value
     return made
+
+
+def is_secret_column(cl: Any, column: Any, name: str, shown: Collection[str]) -> bool:
+    """Return True if a column is hidden, by its path or by its name in rows."""
+    return reaches_secret(cl.model, column if isinstance(column, str) else name, shown)
 
 
 def cell(cl: Any, row: models.Model, column: Any) -> Any:
@@ -156,11 +160,10 @@ def display(value: Any, empty: str) -> Any:
 
 def filters_of(cl: Any, shown: Collection[str] = ()) -> Iterator[tuple[str, Any]]:
     """Yield the filters of a list with their names, without those of secret columns."""
-    label = cl.model._meta.label_lower  # noqa: SLF001 - Django's documented API
     for spec in cl.filter_specs:
         name = getattr(spec, "parameter_name", None) or getattr(spec, "field_path", None)
         name = str(name or slugify(str(spec.title)).replace("-", "_"))
-        if not is_secret(label, name, shown):
+        if not reaches_secret(cl.model, name, shown):
             yield name, spec
 
 
@@ -228,16 +231,24 @@ def _date_parameters(cl: Any, given: str) -> dict[str, str]:
 
 def orderings(cl: Any, shown: Collection[str] = ()) -> dict[str, str]:
     """Return the columns that the list can be ordered by: name to number in the page's parameter."""
-    label = cl.model._meta.label_lower  # noqa: SLF001 - Django's documented API
     names = {id(column): name for column, name in column_names(cl)}
     return {
         names[id(column)]: str(number)
         for number, column in enumerate(cl.list_display)
         if id(column) in names
         and (cl.sortable_by is None or column in cl.sortable_by)
-        and cl.get_ordering_field(column)
-        and not is_secret(label, names[id(column)], shown)
+        and (ordering := cl.get_ordering_field(column))
+        and not is_secret_column(cl, column, names[id(column)], shown)
+        and not reaches_secret(cl.model, _path_of(ordering), shown)
     }
+
+
+def _path_of(ordering: Any) -> str:
+    """Return the path by which a column is ordered, "" if it is computed."""
+    if isinstance(ordering, OrderBy):
+        ordering = ordering.expression
+    name = getattr(ordering, "name", "") if isinstance(ordering, models.F) else ordering
+    return name.lstrip("-") if isinstance(name, str) else ""
 
 
 def _order_parameter(cl: Any, given: Any, shown: Collection[str]) -> str:

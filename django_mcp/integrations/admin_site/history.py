@@ -10,7 +10,7 @@ from typing import Any
 
 from django.contrib.admin.utils import quote
 from django.db import models
-from django.db.models.signals import post_save, pre_save
+from django.db.models.signals import post_init, pre_save
 from django.dispatch import receiver
 from django.utils.translation import gettext
 
@@ -65,12 +65,13 @@ MAX_NAME = 60
 @dataclass
 class _Call:
     client: str
-    history: History
+    id: str
+    entries: list[Any]
 
     @property
     def member(self) -> dict[str, Any]:
         named = {"client": self.client} if self.client else {}
-        return {MEMBER: {**named, "request": self.history.id}}
+        return {MEMBER: {**named, "request": self.id}}
 
 
 _current: ContextVar[_Call | None] = ContextVar("django_mcp_admin_call", default=None)
@@ -78,49 +79,50 @@ _current: ContextVar[_Call | None] = ContextVar("django_mcp_admin_call", default
 
 @contextmanager
 def naming_client(ctx: Context) -> Iterator[None]:
-    """Have the entries written in the block name the client and the call, and the call's log entry name them.
-
-    Entries that are written in bulk, as for several deleted rows, send no signal and stay as Django makes them.
-    """
+    """Have the entries written in the block name the client and the call, and the call's log entry name them."""
     name = one_line(ctx.client.title or ctx.client.name or "", MAX_NAME)
-    call = _Call(name, History(secrets.token_hex(8), []))
+    call = _Call(name, secrets.token_hex(8), [])
     token = _current.set(call)
     try:
         yield
     finally:
         _current.reset(token)
-    if call.history.keys:
-        ctx.history = call.history
+    # A bulk insert tells no keys on databases that cannot return them.
+    if keys := [str(entry.pk) for entry in call.entries if entry.pk is not None]:
+        ctx.history = History(call.id, keys)
 
 
-@receiver(pre_save, sender="admin.LogEntry", dispatch_uid="django_mcp.integrations.admin_site.history.name")
+# When it is made, as Django inserts the entries of several rows in bulk, which sends no other signal; and when it is
+# saved, for a message that was set in between.
+@receiver(post_init, sender="admin.LogEntry", dispatch_uid="django_mcp.integrations.admin_site.history.made")
+@receiver(pre_save, sender="admin.LogEntry", dispatch_uid="django_mcp.integrations.admin_site.history.saved")
 def _name_call(*, instance: Any, **_: Any) -> None:
     call = _current.get()
-    if call is None:
+    if call is None or instance.pk is not None:  # one that was read
         return
+    if not any(entry is instance for entry in call.entries):
+        call.entries.append(instance)
     message = _parts(instance)
-    if message is None:  # plain text of a package
+    if message is None or call.member in message:  # plain text of a package, or named already
         return
     if settings.NAME_CLIENT_IN_HISTORY and call.client:
         # As text, since the admin's own page ignores what it does not know.
+        instance.change_message = json.dumps(message)  # a deletion has none
         words = gettext("By %(client)s.") % {"client": call.client}
         instance.change_message = f"{instance.get_change_message()} {words}".strip()
     else:
         instance.change_message = json.dumps([*message, call.member])
 
 
-@receiver(post_save, sender="admin.LogEntry", dispatch_uid="django_mcp.integrations.admin_site.history.keep")
-def _keep_key(*, instance: Any, **_: Any) -> None:
-    if (call := _current.get()) is not None:
-        call.history.keys.append(str(instance.pk))
-
-
 def _parts(entry: Any) -> list[Any] | None:
     """Return the parts of an entry's message, or None if it is plain text."""
     if not entry.change_message and entry.is_deletion():
+        from django.contrib.contenttypes.models import ContentType  # noqa: PLC0415 - needs the app
+
         # Django has no message for it, and would show one without known parts as "No fields changed."
-        model = entry.content_type.model_class() if entry.content_type is not None else None
-        name = str(model._meta.verbose_name if model is not None else entry.content_type)  # noqa: SLF001 - documented
+        kind = None if entry.content_type_id is None else ContentType.objects.get_for_id(entry.content_type_id)
+        model = None if kind is None else kind.model_class()
+        name = str(kind if model is None else model._meta.verbose_name)  # noqa: SLF001 - documented
         return [{"deleted": {"name": name, "object": entry.object_repr}}]
     try:
         message = json.loads(entry.change_message)

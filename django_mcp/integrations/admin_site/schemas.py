@@ -1,7 +1,7 @@
 """Arguments of the tools as JSON Schema, for one caller: the admin's forms, filters and inlines differ by user."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ from pydantic import Field
 
 from django_mcp.core.database import without_effects
 from django_mcp.integrations.admin_site.changeform import DELETE, KEY, VERSION, inline_name
-from django_mcp.integrations.admin_site.hidden import is_secret
+from django_mcp.integrations.admin_site.hidden import reaches_secret, secret_search_fields
 from django_mcp.model_resources.form_schema import editable_fields, form_schema
 from django_mcp.model_resources.form_sources import FormArguments
 from django_mcp.primitives.field_schema import choice_schema
@@ -80,20 +80,21 @@ def object_schema(properties: Schema, required: Iterable[str] = ()) -> Schema:
     return {**made, "required": needed} if needed else made
 
 
-def search_schema(admin: Any, request: HttpRequest | None) -> Schema:
+def search_schema(admin: Any, request: HttpRequest | None, shown: Collection[str] = ()) -> Schema:
     """Return the arguments of a search.
 
     Args:
         admin: the ``ModelAdmin``.
         request: of the caller; None for what is known without one.
+        shown: secret fields that the site opened. Filters by others are left out, and a search that looks into others.
     """
     properties: Schema = {}
     fields = admin.search_fields if request is None else admin.get_search_fields(request)
-    if fields:
+    if fields and not secret_search_fields(admin.model, fields, shown):
         words = str(admin.search_help_text or "Words to search for, as in the admin.")
         properties["query"] = {"type": "string", "description": words}
     filters = admin.list_filter if request is None else admin.get_list_filter(request)
-    if named := dict(_filters(admin.model, filters)):
+    if named := dict(_filters(admin.model, filters, shown)):
         words = "Filters of the admin's list, by name. A wrong value is answered with the choices."
         properties["filters"] = {**object_schema(named), "description": words}
     if admin.date_hierarchy:
@@ -108,15 +109,24 @@ def search_schema(admin: Any, request: HttpRequest | None) -> Schema:
     return object_schema(properties)
 
 
-def _filters(model: type[models.Model], declared: Iterable[Any]) -> Iterable[tuple[str, Schema]]:
-    label = model._meta.label_lower  # noqa: SLF001 - Django's documented API
+def filter_names(declared: Iterable[Any]) -> Iterable[tuple[str, Any]]:
+    """Yield the entries of ``list_filter`` by the names of their arguments."""
     for entry in declared:
         path = entry[0] if isinstance(entry, list | tuple) else entry
-        if isinstance(path, str):
-            if not is_secret(label, path, ()):
-                yield path, _filter_schema(model, path, is_plain=path is entry)
-        elif name := getattr(path, "parameter_name", None):
-            yield str(name), {"description": str(getattr(path, "title", "") or pretty_name(str(name)))}
+        if name := path if isinstance(path, str) else getattr(path, "parameter_name", None):
+            yield str(name), entry
+
+
+def _filters(
+    model: type[models.Model], declared: Iterable[Any], shown: Collection[str]
+) -> Iterable[tuple[str, Schema]]:
+    for name, entry in filter_names(declared):
+        if reaches_secret(model, name, shown):
+            continue
+        if isinstance(entry, list | tuple | str):
+            yield name, _filter_schema(model, name, is_plain=name is entry)
+        else:
+            yield name, {"description": str(getattr(entry, "title", "") or pretty_name(name))}
 
 
 def _filter_schema(model: type[models.Model], path: str, *, is_plain: bool) -> Schema:
@@ -155,6 +165,17 @@ def change_schema(admin: Any, request: HttpRequest) -> Schema:
     return object_schema(own, [KEY])
 
 
+def try_form(admin: Any, request: HttpRequest) -> Exception | None:
+    """Return the error with which the form of a ``ModelAdmin`` cannot be described without a row, or None."""
+    try:
+        with without_effects():
+            add_schema(admin, request)
+            change_schema(admin, request)
+    except Exception as error:  # noqa: BLE001 - the site's own code
+        return error
+    return None
+
+
 def made_or_open(make: Callable[[], Schema], label: str) -> Schema:
     """Return what *make* returns, or an open object if the site's admin raises an error for a row that is not saved."""
     try:
@@ -173,9 +194,8 @@ def _editable(admin: Any, request: HttpRequest, obj: Any, form: Any) -> list[str
 
 def _inlines(admin: Any, request: HttpRequest, obj: Any) -> Schema:
     properties: Schema = {}
-    for formset_class, inline in admin.get_formsets_with_inlines(request, obj):
-        made = formset_class(**admin.get_formset_kwargs(request, obj or admin.model(), inline, "form"))
-        form = made.empty_form
+    for name, formset, inline in inlines_of(admin, request, obj):
+        form, formset_class = formset.empty_form, type(formset)
         read_only, editable = set(inline.get_readonly_fields(request, obj)), editable_fields(form)
         shown = flatten_fieldsets(inline.get_fieldsets(request, obj))
         names = [name for name in shown if name not in read_only and name in editable]
@@ -187,7 +207,6 @@ def _inlines(admin: Any, request: HttpRequest, obj: Any) -> Schema:
                 fields[DELETE] = {"type": "boolean", "description": "Delete this row."}
         most = {"maxItems": formset_class.max_num} if formset_class.max_num < DEFAULT_MAX_NUM else {}
         words = f"{inline.verbose_name_plural}. A row with its key is changed, one without is added."
-        name = inline_name(formset_class, inline.opts, properties)
         properties[name] = {"type": "array", "items": object_schema(fields), **most, "description": str(words)}
     return properties
 
@@ -197,14 +216,25 @@ def form_fields(admin: Any, request: HttpRequest, *, is_new: bool) -> dict[str, 
     obj = None if is_new else admin.model()
     form = admin.get_form(request, obj, change=not is_new)()
     found = {name: form.fields[name] for name in _editable(admin, request, obj, form)}
-    taken: set[str] = set()
-    for formset_class, inline in admin.get_formsets_with_inlines(request, obj):
-        made = formset_class(**admin.get_formset_kwargs(request, obj or admin.model(), inline, "form"))
-        name = inline_name(formset_class, inline.opts, taken)
-        taken.add(name)
-        fields = editable_fields(made.empty_form)
+    for name, formset, _ in inlines_of(admin, request, obj):
+        fields = editable_fields(formset.empty_form)
         found |= {f"{name}.{field}": value for field, value in fields.items()}
     return found
+
+
+def inlines_of(admin: Any, request: HttpRequest, obj: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the inlines that the caller has: the name of the argument, a formset, and the ``InlineModelAdmin``.
+
+    Args:
+        admin: the ``ModelAdmin``.
+        request: of the caller.
+        obj: the row; None for a new one.
+    """
+    taken: set[str] = set()
+    for formset_class, inline in admin.get_formsets_with_inlines(request, obj):
+        name = inline_name(formset_class, inline.opts, taken)
+        taken.add(name)
+        yield name, formset_class(**admin.get_formset_kwargs(request, obj or admin.model(), inline, "form")), inline
 
 
 def _without_default(schema: Mapping[str, Any]) -> Schema:

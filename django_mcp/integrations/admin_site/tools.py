@@ -17,20 +17,25 @@ from django.forms.utils import pretty_name
 from django.utils.text import camel_case_to_spaces, capfirst, slugify
 
 from django_mcp.core.context import Context
-from django_mcp.core.decorators import register_at
+from django_mcp.core.decorators import servers_of
 from django_mcp.core.rate_limited_log import log_rate_limited
 from django_mcp.core.request import require_same
-from django_mcp.core.server import Where
+from django_mcp.core.server import FINDERS, MCPServer, Namespace, Where, every_server
 from django_mcp.core.signals import urls_made
 from django_mcp.core.signatures import GIVEN, function
 from django_mcp.integrations.admin_site import actions, changeform, changelist, choices, deletion, history, schemas
 from django_mcp.integrations.admin_site.changeform import KEY
-from django_mcp.integrations.admin_site.hidden import is_offered_by_default
+from django_mcp.integrations.admin_site.hidden import (
+    PREFIXES,
+    is_offered_by_default,
+    require_open_search,
+    secret_search_fields,
+)
 from django_mcp.integrations.admin_site.previews import going_along, preview_of_deletion, preview_of_save
 from django_mcp.integrations.admin_site.rights import gives_rights
 from django_mcp.integrations.requests import Call, site_request
 from django_mcp.model_resources.previews import unless_secret
-from django_mcp.primitives.base import Primitive, ToolError, check_options, translated, untranslated
+from django_mcp.primitives.base import NAME, Primitive, ToolError, check_options, translated, untranslated
 from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.schema import ArgumentError
@@ -40,6 +45,9 @@ from django_mcp.primitives.validation_errors import about_argument, missing_argu
 APPROVAL = ("self", "other")
 READING = ("search", "get", "history")
 WRITING = ("add", "change", "delete")
+OVERVIEW, CHOICES = "admin_overview", "admin_choices"
+SEARCH_ABOVE = 40
+"""Number of a caller's tools above which an endpoint with these searches them, unless the site says otherwise."""
 _PERMISSIONS = {
     "search": "has_view_or_change_permission",
     "get": "has_view_or_change_permission",
@@ -117,7 +125,7 @@ def admin_tools(
         verified=verified,
         options=options,
     )
-    register_at(server, lambda _: offered.tools())
+    offered.register(server, offered.tools)
     _late.append((offered, server))
 
 
@@ -130,7 +138,24 @@ def add_late_models(**_: Any) -> None:
     """Add the tools of models that were registered since."""
     for offered, server in _late:
         if added := list(offered.added()):
-            register_at(server, lambda _, added=added, offered=offered: offered.tools_of(added))  # type: ignore[misc]
+            offered.register(server, partial(offered.tools_of, added))
+
+
+def declared() -> "list[AdminTools]":
+    """Return what calls of ``admin_tools`` declared at endpoints that exist, also if all its names are taken there."""
+    known = set(map(id, every_server()))
+    places = {id(offered): servers_of(where) for offered, where in _late}
+    return [offered for offered, _ in _late if any(id(_endpoint(place)) in known for place in places[id(offered)])]
+
+
+def _endpoint(place: MCPServer | Namespace) -> MCPServer:
+    return place.server if isinstance(place, Namespace) else place
+
+
+def admins_of(server: MCPServer) -> "list[AdminTools]":
+    """Return what an endpoint offers of admin sites, each as one call of ``admin_tools`` declared it."""
+    offered = (getattr(tool, "offered", None) for tool in server.tools.values())
+    return list({id(found): found for found in offered if isinstance(found, AdminTools)}.values())
 
 
 def _site(site: Any) -> Any:
@@ -147,8 +172,32 @@ def _site(site: Any) -> Any:
     return found
 
 
+Making = tuple[str, Callable[[], Tool]]
+"""A tool's name, and what makes the tool."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Unnamed:
+    """A tool that is left out, because of its name.
+
+    Attributes:
+        server: the endpoint.
+        name: its name there.
+        other: what has that name already; None if clients do not take such a name.
+    """
+
+    server: MCPServer
+    name: str
+    other: Primitive | None
+
+
 class AdminTools:
-    """The tools of one call of ``admin_tools``; see there for the arguments."""
+    """The tools of one call of ``admin_tools``; see there for the arguments.
+
+    Attributes:
+        declaration: its arguments that choose what is offered.
+        unnamed: tools that are left out, for the system checks.
+    """
 
     def __init__(
         self,
@@ -178,6 +227,31 @@ class AdminTools:
             msg = f"admin_tools: the admin has no action {absent[0]!r}. It has: {', '.join(sorted(offered))}."
             raise ImproperlyConfigured(msg)
         self._only, self._exclude = only, exclude
+        self.writes = write
+        self.declaration: dict[str, Any] = {
+            "only": only,
+            "exclude": exclude,
+            "write": write,
+            "show": show,
+            "safe_actions": safe_actions,
+            "verified": verified,
+        }
+        self.unnamed: list[Unnamed] = []
+
+    def register(self, where: Where, makings: Callable[[], Iterable[Making]]) -> None:
+        """Register tools at each endpoint, without those whose names are taken there: a site has to start with them."""
+        originals: dict[str, Tool] = {}
+        for place in servers_of(where):
+            server, prefix = _endpoint(place), f"{place.name}_" if isinstance(place, Namespace) else ""
+            for name, make in makings():
+                full = f"{prefix}{name}"
+                other = server.tools.get(full)
+                if other is not None or not NAME.fullmatch(full):
+                    self.unnamed.append(Unnamed(server, full, other))
+                    continue
+                tool = make()
+                tool.origin = originals.setdefault(name, tool)
+                place.add(tool)
 
     def _registered(self) -> list[type[models.Model]]:
         return [*self.site._registry]  # noqa: SLF001 - AdminSite has no public list
@@ -187,52 +261,92 @@ class AdminTools:
         """The words for one and for several rows in names of tools, with the app if two models have the same."""
         own = {model: _words_of(model) for model in self._offered()}
         several = Counter(word for words in own.values() for word in set(words))
-        return {
-            model: words if all(several[word] == 1 for word in words) else _with_app(model, words)
-            for model, words in own.items()
-        }
+        taken = {word for word, number in several.items() if number > 1}
+        return {model: self._words(model, taken) for model in own}
+
+    @staticmethod
+    def _words(model: type[models.Model], taken: Collection[str]) -> tuple[str, str]:
+        one, many = _words_of(model)
+        if one in taken or many in taken or name_of("search", (one, many)) in FINDERS:  # of a model Tool
+            return _with_app(model, (one, many))
+        return one, many
 
     def added(self) -> Iterator[type[models.Model]]:
         """Yield the models that were registered after the names were given, and give them theirs."""
         taken = {word for words in self.names.values() for word in words}
         for model in self._offered():
             if model not in self.names:
-                words = _words_of(model)
-                self.names[model] = words if taken.isdisjoint(words) else _with_app(model, words)
+                self.names[model] = self._words(model, taken)
                 yield model
 
     def _offered(self) -> list[type[models.Model]]:
         return [model for model in self._registered() if self._takes(model)]
 
     def _takes(self, model: type[models.Model]) -> bool:
+        return not self._reason_against(model)
+
+    def _reason_against(self, model: type[models.Model]) -> str:
+        """Return why a registered model has no tools, "" if it has."""
         labels = _labels(model)
-        if labels & self._exclude or getattr(self.admin_of(model), "mcp", True) is False:
-            return False
-        named = labels & self._only
-        return bool(named) if self._only else is_offered_by_default(model._meta)  # noqa: SLF001 - documented
+        if labels & self._exclude:
+            return "excluded by admin_tools(exclude=…)"
+        if getattr(self.admin_of(model), "mcp", True) is False:
+            return "its ModelAdmin says mcp = False"
+        if self._only:
+            return "" if labels & self._only else "not named in admin_tools(only=…)"
+        offered = is_offered_by_default(model._meta)  # noqa: SLF001 - Django's documented API
+        return "" if offered else "left out unless named in admin_tools(only=…)"
+
+    def left_out(self) -> Iterator[tuple[type[models.Model], str]]:
+        """Yield the models of the site that have no tools, and why."""
+        for model in self._registered():
+            if reason := self._reason_against(model):
+                yield model, reason
+
+    def absent(self, model: type[models.Model]) -> Iterator[tuple[str, str]]:
+        """Yield what no caller has a tool for, by verb, and why."""
+        for verb in (*READING, *WRITING):
+            name = name_of(verb, self.names[model])
+            if verb in WRITING and not self._write:
+                yield verb, "admin_tools(write=False)"
+            elif verb not in _verbs_of(self.admin_of(model)):
+                yield verb, "not in mcp of its ModelAdmin"
+            elif any(tool.name.endswith(name) for tool in self.unnamed):
+                yield verb, f"the name {name} is taken (manage.py check)"
 
     def admin_of(self, model: type[models.Model]) -> Any:
         """Return the ``ModelAdmin`` of a model, or None if it was unregistered."""
         return self.site._registry.get(model)  # noqa: SLF001 - get_model_admin() is new in Django 5.0 and raises
 
-    def tools(self) -> Iterator[Tool]:
+    def tools(self) -> Iterator[Making]:
         """Yield the tools of all models, after the overview."""
-        yield self._overview()
-        yield self._choices()
+        yield OVERVIEW, self._overview
+        yield CHOICES, self._choices
         yield from self.tools_of(self.names)
 
-    def tools_of(self, offered: Iterable[type[models.Model]]) -> Iterator[Tool]:
+    def tools_of(self, offered: Iterable[type[models.Model]]) -> Iterator[Making]:
         """Yield the tools of some models."""
         for model in offered:
             words = self.names[model]
-            given = getattr(self.admin_of(model), "mcp", True)
-            wanted = given if isinstance(given, list | tuple) else (*READING, *WRITING)
+            wanted = _verbs_of(self.admin_of(model))
             for verb in (*READING, *(WRITING if self._write else ())):
                 if verb in wanted:
-                    yield AdminTool(self, model, verb, words, self._options)
-            if self._write and (not isinstance(given, list | tuple) or "actions" in given):
+                    yield name_of(verb, words), partial(AdminTool, self, model, verb, words, self._options)
+            if self._write and "actions" in wanted:
                 for name, description in actions.action_names(self.site, self.admin_of(model)).items():
-                    yield ActionTool(self, model, name, str(description), words, self._options)
+                    made = partial(ActionTool, self, model, name, str(description), words, self._options)
+                    yield name_of_action(name, words), made
+
+    def hidden_options(self) -> Iterator[tuple[type[models.Model], str, str, str]]:
+        """Yield what lists declare that leads to a hidden field: model, option, path, and what ``show`` would name."""
+        for model in self.names:
+            admin = self.admin_of(model)
+            filters = [name for name, _ in schemas.filter_names(getattr(admin, "list_filter", ()))]
+            paths = {"search_fields": getattr(admin, "search_fields", ()), "list_filter": filters}
+            for option, declared in paths.items():
+                for path in secret_search_fields(model, declared, self.opened):
+                    label = model._meta.label_lower  # noqa: SLF001 - Django's documented API
+                    yield model, option, path, f"{label}.{path.lstrip(PREFIXES)}"
 
     # Who may
 
@@ -284,7 +398,7 @@ class AdminTools:
         words = "List the models of the site's admin with what you may do there, and the tools for it."
         options = {"title": "Overview of the admin", "always_listed": True, **self._options}
         options |= {"read_only": True, "open_world": False, "visible": self.admits}
-        call = function(overview, "admin_overview", [], self)
+        call = function(overview, OVERVIEW, [], self)
         return Tool(call, context_type=Context, description=words, **options)
 
     def _choices(self) -> Tool:
@@ -302,7 +416,7 @@ class AdminTools:
         ]
         options = {"title": "Choices of the admin", **self._options}
         options |= {"read_only": True, "open_world": False, "visible": self.admits}
-        call = function(offered, "admin_choices", parameters, self)
+        call = function(offered, CHOICES, parameters, self)
         return Tool(call, context_type=Context, description=words, **options)
 
     def _models(self, ctx: Context) -> Iterator[dict[str, Any]]:
@@ -313,6 +427,12 @@ class AdminTools:
             if own:
                 options = model._meta  # noqa: SLF001 - Django's documented API
                 yield {"model": options.label, "title": capfirst(str(options.verbose_name_plural)), "tools": own}
+
+
+def _verbs_of(admin: Any) -> Collection[str]:
+    """Return what a ``ModelAdmin`` wants to have tools for, with ``"actions"``."""
+    given = getattr(admin, "mcp", True)
+    return given if isinstance(given, list | tuple) else (*READING, *WRITING, "actions")
 
 
 def _labels(model: type[models.Model]) -> frozenset[str]:
@@ -333,6 +453,17 @@ def _with_app(model: type[models.Model], words: tuple[str, str]) -> tuple[str, s
     return f"{app}_{words[0]}", f"{app}_{words[1]}"
 
 
+def name_of(verb: str, words: tuple[str, str]) -> str:
+    """Return the name of the tool for a verb, of the words for one and several rows."""
+    one, many = words
+    return {"search": f"search_{many}", "history": f"{one}_history"}.get(verb, f"{verb}_{one}")
+
+
+def name_of_action(action: str, words: tuple[str, str]) -> str:
+    """Return the name of the tool for an action."""
+    return f"delete_{words[1]}" if action == actions.DELETE else f"{words[0]}_{action}"
+
+
 def _shared_options(model: type[models.Model], *, reads: bool, destroys: bool) -> dict[str, Any]:
     """Return the tag, hints and first policy of a tool for a model."""
     tags = [model._meta.app_label]  # noqa: SLF001 - Django's documented API
@@ -351,6 +482,8 @@ class AdminTool(Tool):
         options: of ``tool``.
     """
 
+    search_above = SEARCH_ABOVE
+
     def __init__(
         self,
         offered: AdminTools,
@@ -361,8 +494,7 @@ class AdminTool(Tool):
     ) -> None:
         self.offered, self.model, self.verb = offered, model, verb
         meta = model._meta  # noqa: SLF001 - Django's documented API
-        one, many = words
-        name = {"search": f"search_{many}", "history": f"{one}_history"}.get(verb, f"{verb}_{one}")
+        name = name_of(verb, words)
         reads = verb in READING
         own = {
             "title": capfirst(name.replace("_", " ")),
@@ -399,7 +531,7 @@ class AdminTool(Tool):
         label = self.model._meta.label  # noqa: SLF001 - Django's documented API
         match self.verb:
             case "search":
-                return schemas.search_schema(self.admin, request)
+                return schemas.search_schema(self.admin, request, self.offered.opened)
             case "add":
                 described = schemas.add_schema
                 known: dict[str, Any] = {"type": "object", "properties": {}}
@@ -414,9 +546,10 @@ class AdminTool(Tool):
         """Return the choices for one of the arguments, those of a filter as ``filters.status``."""
         name = argument.removeprefix("filters.")
         if self.verb == "search":
-            return choices.filter_choices(ctx, self.offered.site, self.model, name, query)
+            return choices.filter_choices(ctx, self.offered.site, self.model, name, query, self.offered.opened)
         fields = schemas.form_fields(self.admin, self.offered.request(ctx), is_new=self.verb == "add")
-        return choices.field_choices(ctx, self.offered.site, fields if self.verb in WRITING else {}, argument, query)
+        fields = fields if self.verb in WRITING else {}
+        return choices.field_choices(ctx, self.offered.site, fields, argument, query, self.offered.opened)
 
     # A call
 
@@ -437,6 +570,8 @@ class AdminTool(Tool):
 
     def _check_names(self, ctx: Context, given: Mapping[str, Any]) -> None:
         """Refuse what the tool does not take; fields of a form are checked with its page."""
+        if self.verb == "search" and given.get("query"):
+            require_open_search(self.admin, self.offered.request(ctx), self.offered.opened)
         schema = self._described(None)
         missing = [missing_argument([name]) for name in schema.get("required", ()) if given.get(name) is None]
         known = schema["properties"]
@@ -502,6 +637,8 @@ class ActionTool(Tool):
         options: of ``tool``.
     """
 
+    search_above = SEARCH_ABOVE
+
     def __init__(
         self,
         offered: AdminTools,
@@ -513,7 +650,7 @@ class ActionTool(Tool):
     ) -> None:
         self.offered, self.model, self._action = offered, model, action
         meta = model._meta  # noqa: SLF001 - Django's documented API
-        name = "delete_" + words[1] if action == actions.DELETE else f"{words[0]}_{action}"
+        name = name_of_action(action, words)
         from django.contrib.admin.utils import model_format_dict  # noqa: PLC0415 - needs the app
 
         title = description % model_format_dict(model) if "%(" in description else description
@@ -582,6 +719,11 @@ class ActionTool(Tool):
             return told
         texts = deletion.names_in(page.context.get("deletable_objects") or ())
         return {**told, **going_along(page, meta, len(rows), texts)}
+
+
+# For ``mcp_inspect``, which knows no reason of a tool's own.
+for _offers in (AdminTool.is_offered, ActionTool.is_offered):
+    vars(_offers)["words"] = "decided by the admin; see mcp_inspect --admin"
 
 
 ACTION_SCHEMA: dict[str, Any] = {

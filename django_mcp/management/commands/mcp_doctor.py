@@ -1,11 +1,12 @@
 """``mcp_doctor``: diagnose a deployment from its clients' point of view."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured, ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error as DatabaseError
@@ -35,6 +36,11 @@ class Command(BaseCommand):
         caller = parser.add_mutually_exclusive_group()
         caller.add_argument("--key", help="API key or access token for calls")
         caller.add_argument("--as", dest="username", metavar="USERNAME", help="create a temporary API key of this user")
+        parser.add_argument(
+            "--admin",
+            action="store_true",
+            help="compare the tools of admin_tools with the admin's pages instead, as a superuser or --as USERNAME",
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON document")
         parser.add_argument("--timeout", type=float, default=10.0, help="seconds to wait for a response (default: 10)")
         parser.add_argument("--insecure", action="store_true", help="do not verify the TLS certificate")
@@ -42,24 +48,41 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         """Run all checks. Exits with 1 if one found an error."""
         server = find_server(options["server"])
+        if options["admin"]:
+            self._compare_admins(server, options)
+            return
         url = find_url(options["url"], options["address"], server)
         if not options["timeout"] > 0:
             raise CommandError("--timeout must be a positive number of seconds.")
         diagnosis = Diagnosis(
             HTTPClient(url, options["timeout"], insecure=options["insecure"]), server, path_of(server)
         )
+        with credential(diagnosis, options["key"], options["username"]):
+            self._report(server, url, run_checks(diagnosis), is_json=options["json"])
+
+    def _compare_admins(self, server: MCPServer, options: dict[str, Any]) -> None:
+        for name in ("url", "address", "key"):
+            if options[name] is not None:
+                raise CommandError("--admin compares in this process: it takes --server and --as, no URL and no --key.")
+        if not apps.is_installed("django.contrib.admin"):
+            raise CommandError("--admin needs 'django.contrib.admin' in INSTALLED_APPS.")
+        from django_mcp.management.admin_comparison import compare_admins  # noqa: PLC0415 - needs the admin
+
+        self._report(server, "", compare_admins(server, options["username"]), is_json=options["json"])
+
+    def _report(self, server: MCPServer, url: str, results: Iterable[CheckResult], *, is_json: bool) -> None:
+        """Print each result as it comes. Exits with 1 if one has an error."""
         marks = marks_for(getattr(self.stdout, "encoding", None))
         done: list[CheckResult] = []
-        if not options["json"]:
-            self.stdout.write(f"{url}, endpoint {server.name!r}\n\n")
-        with credential(diagnosis, options["key"], options["username"]):
-            for result in run_checks(diagnosis):
-                done.append(result)
-                if not options["json"]:
-                    self.stdout.write(format_result(result, marks))
-                    self.stdout.flush()
+        if not is_json:
+            self.stdout.write(f"{f'{url}, ' if url else ''}endpoint {server.name!r}\n\n")
+        for result in results:
+            done.append(result)
+            if not is_json:
+                self.stdout.write(format_result(result, marks))
+                self.stdout.flush()
         worst = max(check.severity for check in done)
-        if options["json"]:
+        if is_json:
             checks = [check.to_json() for check in done]
             found = {"url": url, "server": server.name, "severity": worst.word, "checks": checks}
             self.stdout.write(json.dumps(found, indent=2))

@@ -6,9 +6,11 @@
 import dataclasses
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from textwrap import indent, shorten
 from typing import Any
 
+from django.apps import apps
 from django.conf import settings as django_settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.translation import gettext as _
@@ -407,6 +409,13 @@ def _schemas(entry: Mapping[str, Any]) -> Iterable[str]:
             yield indent(json.dumps(entry[key], indent=2, ensure_ascii=False, default=str), " " * 10)
 
 
+def _verdict(context: Context, refused: str, tool: Tool) -> dict[str, Any]:
+    """Return whether a caller may use a tool, why not, and the policy decision on their calls."""
+    reasons = [refused] if refused else hidden_reasons(context, tool)
+    decision = decision_for(context, tool)[0].name.lower()
+    return {"usable": not reasons, "hidden_because": reasons, "decision": decision}
+
+
 class Command(BaseCommand):
     """See ``help``."""
 
@@ -425,6 +434,11 @@ class Command(BaseCommand):
             action="append",
             help="a scope granted to the client; may be repeated (default: those each endpoint requires)",
         )
+        parser.add_argument(
+            "--admin",
+            action="store_true",
+            help="show what admin_tools give the user of --as, by model; NAME is a model, such as shop.order",
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON document")
         parser.add_argument("--schemas", action="store_true", help="include the schemas of tools")
 
@@ -434,6 +448,9 @@ class Command(BaseCommand):
         if options["client"] is not None and options["user"] is None:
             raise CommandError("--client requires the user that the client acts for: add --as USERNAME.")
         chosen = list(servers()) if options["server"] is None else [find_server(options["server"])]
+        if options["admin"]:
+            self._inspect_admins(chosen, options)
+            return
         whole = options["schemas"] or bool(options["names"])
         reports = []
         for server in chosen:
@@ -451,6 +468,37 @@ class Command(BaseCommand):
         self.stdout.write(
             "\n\n".join("\n".join(text.lines(endpoint)) for endpoint in reports) or "There are no endpoints."
         )
+
+    def _inspect_admins(self, chosen: list[MCPServer], options: dict[str, Any]) -> None:
+        if options["user"] is None:
+            raise CommandError("--admin shows the admin of one person: add --as USERNAME.")
+        if not apps.is_installed("django.contrib.admin"):
+            raise CommandError("--admin needs 'django.contrib.admin' in INSTALLED_APPS.")
+        from django_mcp.management import admin_inspection  # noqa: PLC0415 - needs the admin
+
+        admin_inspection.require_models(chosen, options["names"])
+        reports, having = [], []
+        for server in chosen:
+            refresh_server(server)
+            principal = self._principal(server, options)
+            assert principal is not None  # noqa: S101 - of --as
+            refused = refusal_reason(server, principal)
+            context = permission_context(server, principal, django_request(server))
+            verdict = partial(_verdict, context, refused)
+            found = admin_inspection.describe_admins(context, verdict, refused, options["names"])
+            if found:
+                having.append(server)
+                named = {"name": server.name, "path": path_of(server), "url": url_of(server)}
+                reports.append({**named, "caller": _caller(principal, refused), "admins": found})
+        if not reports:
+            where = ", ".join(server.name for server in chosen)
+            raise CommandError(f"No admin is offered at {where}: add admin_tools(server=…) to an mcp.py.")
+        if options["json"]:
+            self.stdout.write(json.dumps({"endpoints": reports}, indent=2, ensure_ascii=False, default=str))
+            return
+        style = (self.style.MIGRATE_HEADING, self.style.WARNING)
+        texts = (admin_inspection.lines(server, report, *style) for server, report in zip(having, reports, strict=True))
+        self.stdout.write("\n\n".join("\n".join(text) for text in texts))
 
     @staticmethod
     def _principal(server: MCPServer, options: dict[str, Any]) -> Principal | None:

@@ -15,6 +15,8 @@ from django.forms import DurationField, IntegerField, JSONField, SlugField, UUID
 from django.test import Client
 from django.urls import NoReverseMatch, reverse
 
+from django_mcp.auth.session import sign_in
+from django_mcp.client.in_process import HOST
 from django_mcp.test.admin import html
 from django_mcp.test.admin.pages import Field, Link, Page, State, Value, normalize
 
@@ -34,23 +36,26 @@ class Browser:
     Args:
         site: the admin site.
         user: the person.
+        host: of the site. Default: that of Django's test client, which only tests allow.
+
+    Attributes:
+        visited: path and query of the last page.
     """
 
-    def __init__(self, site: AdminSite, user: Any) -> None:
+    def __init__(self, site: AdminSite, user: Any, *, host: str = HOST) -> None:
         self.site = site
         self.user = user
+        self.host = host
+        self.visited = ""
         self._open: tuple[str, BeautifulSoup | None] = ("", None)
         self.sign_in()
 
     def sign_in(self) -> None:
-        """Begin a new session. The time of the last login stays as it was, for a form may show it."""
-        self.client = Client(raise_request_exception=False)
-        before = getattr(self.user, "last_login", None)
-        self.client.force_login(self.user)
-        if getattr(self.user, "last_login", None) != before:
-            self.user.last_login = before
-            everybody = type(self.user)._base_manager  # noqa: SLF001 - Django's documented API
-            everybody.filter(pk=self.user.pk).update(last_login=before)
+        """Begin a new session, without a login: the time of the last one stays, for a form may show it."""
+        self.client = Client(raise_request_exception=False, SERVER_NAME=self.host)
+        session = sign_in(self.user)
+        session.save()
+        self.client.cookies[settings.SESSION_COOKIE_NAME] = session.session_key
 
     def offers(self, model: type[Model]) -> bool:
         """Return True if the model has pages at the site's addresses."""
@@ -59,6 +64,11 @@ class Browser:
         except NoReverseMatch:
             return False
         return True
+
+    def index(self) -> Page:
+        """Return the front page of the admin, which shows whether it admits the person."""
+        visited = self._get(reverse(f"{self.site.name}:index"))
+        return visited if isinstance(visited, Page) else Page(State.SHOWN)
 
     # Pages.
 
@@ -187,7 +197,8 @@ class Browser:
 
     def _get(self, address: str, query: str = "") -> tuple[Any, BeautifulSoup] | Page:
         """Return the response and its page as it was parsed, or the reason why there is none."""
-        response = self.client.get(f"{address}?{query}" if query else address, secure=self._is_secure)
+        self.visited = f"{address}?{query}" if query else address
+        response = self.client.get(self.visited, secure=self._is_secure)
         if response.status_code >= 500:  # noqa: PLR2004
             return Page(State.FAILED, why=f"HTTP {response.status_code}")
         if response.status_code != 200:  # noqa: PLR2004

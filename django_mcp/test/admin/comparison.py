@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -58,8 +59,12 @@ def walk(
     found = Differences()
     with rehearsal():
         sides = (browser or Browser(site, user), endpoint or Endpoint(site, user))
-        judge = _Walk(*sides, found, rows, links)
-        for model in models_of(site, only, sides):
+        models = models_of(site, only, sides)
+    judge = _Walk(*sides, found, rows, links)
+    for model in models:
+        # One after the other: what a page writes locks no table for the whole walk.
+        with rehearsal():
+            sign_in(sides[0])
             judge.model(model)
     return found
 
@@ -105,7 +110,9 @@ class _Walk:
         if State.UNKNOWN not in {page.state, other.state}:
             is_shown = page.state == State.SHOWN
             self.found.compared[kind or name if is_shown else str(page.state)] += 1
-        differing = [*compare(model, name, page, other)]
+            self.found.values += len({*page.parts, *other.parts}) if is_shown else 0
+        places = {"url": getattr(self.browser, "visited", ""), "call": getattr(self.endpoint, "called", "")}
+        differing = [replace(difference, **places) for difference in compare(model, name, page, other)]
         self.found += stable(differing, page, lambda: getattr(self.browser, method)(model, *arguments))
         return page
 

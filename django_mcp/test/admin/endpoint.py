@@ -19,9 +19,10 @@ from django.utils.dateparse import parse_date, parse_datetime, parse_duration, p
 from django.utils.translation import gettext
 
 from django_mcp import AllowAny, Context, MCPServer, tool
+from django_mcp.client.in_process import HOST
 from django_mcp.core.server import restore_all, snapshots
 from django_mcp.integrations.admin_site import changeform, deletion
-from django_mcp.integrations.admin_site.hidden import HIDDEN
+from django_mcp.integrations.admin_site.hidden import HIDDEN, reaches_secret, secret_search_fields
 from django_mcp.integrations.admin_site.tools import AdminTool, admin_tools
 from django_mcp.test.admin.pages import Link, Page, State, Value, normalize
 from django_mcp.test.client import MCPClient
@@ -36,23 +37,33 @@ class Endpoint:
     Args:
         site: the admin site.
         user: the user for whom the client acts.
+        host: of the site. Default: that of Django's test client, which only tests allow.
         **options: of ``admin_tools``.
+
+    Attributes:
+        called: the last call of a tool.
     """
 
-    def __init__(self, site: AdminSite, user: Any, **options: Any) -> None:
+    def __init__(self, site: AdminSite, user: Any, *, host: str = HOST, **options: Any) -> None:
         self.site = site
+        self.called = ""
+        self._overview: list[dict[str, Any]] | None = None
+        self._shown = frozenset(options.get("show", ()))
         before = snapshots()
-        server = MCPServer("judge-of-the-admin", authentication=[AllowAny()])
+        server = MCPServer("judge-of-the-admin", authentication=[AllowAny()], search_tools=0, log_requests=False)
         restore_all(before)  # it is nobody else's
         admin_tools(site, server=server, **{"policy": "allow", **options})
-        self._offered = {offered.model for offered in server.tools.values() if isinstance(offered, AdminTool)}
+        offered = [made for made in server.tools.values() if isinstance(made, AdminTool)]
+        self._verbs = {made.model: {other.verb for other in offered if other.model is made.model} for made in offered}
         self._register_readings(server)
-        self.client = MCPClient(user, server=server, protocol_version="modern")
+        # What tools of the admin return is the site's: it has no schema to be checked against.
+        self.client = MCPClient(user, server=server, protocol_version="modern", headers={"Host": host}, schemas=False)
         self._columns: dict[type[Model], list[str]] = {}
 
     def offers(self, model: type[Model]) -> bool:
         """Return True if there are tools for the model."""
-        return model in self._offered
+        self._overview = None
+        return model in self._verbs
 
     # What no tool tells: the data that a form would send, what a deletion would take along.
 
@@ -104,9 +115,8 @@ class Endpoint:
 
     def form_data(self, model: type[Model], pk: str | None) -> Page:
         """Return what the driver would send."""
-        tools = self._tools(model)
-        if pk is None and "add" not in tools:
-            return Page(State.REFUSED, why="no tool")
+        if pk is None and "add" not in self._tools(model):
+            return self._missing(model, "add")
         if pk is not None:
             got = self._call(model, "get", {"pk": pk})
             if isinstance(got, Page):
@@ -126,7 +136,7 @@ class Endpoint:
     def delete_page(self, model: type[Model], pk: str) -> Page:
         """Return what the tool that deletes would take along."""
         if "delete" not in self._tools(model):
-            return Page(State.REFUSED, why="no tool")
+            return self._missing(model, "delete")
         called = self._page_of(self.client.call("judge_deletion", {"label": model._meta.label, "pk": pk}))  # noqa: SLF001 - Django's documented API
         if isinstance(called, Page):
             return called
@@ -150,10 +160,10 @@ class Endpoint:
 
     def save(self, model: type[Model], pk: str | None, values: Mapping[str, Value]) -> Page:
         """Add or change with the values as arguments of the types that the tool's schema says."""
-        verb = "add" if pk is None else "change"
+        verb, self._overview = "add" if pk is None else "change", None
         name = self._tools(model).get(verb)
         if name is None:
-            return Page(State.REFUSED, why="no tool")
+            return self._missing(model, verb)
         described = self.client.definition(name).get("inputSchema", {}).get("properties", {})
         arguments = {field: typed(value.argument, described.get(field, {})) for field, value in values.items()}
         called = self._page_of(self.client.call(name, {**arguments, **({} if pk is None else {"pk": pk})}))
@@ -179,9 +189,11 @@ class Endpoint:
 
     def _tools(self, model: type[Model]) -> dict[str, str]:
         """Return the names of the caller's tools for a model, by verb, as the overview tells them."""
-        called = self.client.call("admin_overview")
         label = model._meta.label  # noqa: SLF001 - Django's documented API
-        told: list[dict[str, Any]] = called.structured["models"] if called.ok else []
+        if self._overview is None:  # it asks about each tool, and changes with a save only
+            called = self.client.call("admin_overview")
+            self._overview = called.structured["models"] if called.ok else []
+        told = self._overview
         names: list[str] = next((entry["tools"] for entry in told if entry["model"] == label), [])
         found = {verb: name for name in names for verb in VERBS if name.startswith(f"{verb}_")}
         return found | {name.rpartition("_")[2]: name for name in names if name.endswith("_history")}
@@ -189,8 +201,14 @@ class Endpoint:
     def _call(self, model: type[Model], verb: str, arguments: Mapping[str, Any]) -> CallResult | Page:
         name = self._tools(model).get(verb)
         if name is None:
-            return Page(State.REFUSED, why="no tool")
+            return self._missing(model, verb)
+        self.called = f"{name} {json.dumps(arguments, ensure_ascii=False, default=str)}"
         return self._page_of(self.client.call(name, arguments))
+
+    def _missing(self, model: type[Model], verb: str) -> Page:
+        """Return a refusal, unless the declaration has no such tool for anybody: what it leaves out is not compared."""
+        self.called = f"no tool to {verb}"
+        return Page(State.REFUSED, why="no tool") if verb in self._verbs[model] else Page(State.UNKNOWN)
 
     def _page_of(self, called: CallResult) -> CallResult | Page:
         """Return the result, or the page of one that is an error."""
@@ -206,7 +224,8 @@ class Endpoint:
         query = dict(parse_qsl(link.query, keep_blank_values=True))
         match link.kind:
             case "search":
-                return {"query": query["q"]}
+                fields = getattr(self.site.get_model_admin(model), "search_fields", ())
+                return None if secret_search_fields(model, fields, self._shown) else {"query": query["q"]}
             case "page":
                 return {"page": int(query["p"])} if set(query) == {"p"} else None
             case "date":
@@ -226,15 +245,24 @@ class Endpoint:
         parts = numbers.split(".")
         offset = abs(int(parts[0])) - position
         named = [("-" if part.startswith("-") else "") + columns[abs(int(part)) - offset - 1] for part in parts]
-        return {"order_by": named}
+        return None if any(self._hides_order(model, name.lstrip("-")) for name in named) else {"order_by": named}
 
-    def _filter(self, model: type[Model], query: Mapping[str, str], link: Link) -> dict[str, Any]:
+    def _hides_order(self, model: type[Model], column: str) -> bool:
+        """Return True if tools do not order by a column, as it is hidden or ordered by a hidden field."""
+        shown: Any = getattr(self.site.get_model_admin(model), column, getattr(model, column, None))
+        ordering = getattr(shown, "admin_order_field", None)
+        paths = [column, *([ordering.lstrip("-")] if isinstance(ordering, str) else [])]
+        return any(reaches_secret(model, path, self._shown) for path in paths)
+
+    def _filter(self, model: type[Model], query: Mapping[str, str], link: Link) -> dict[str, Any] | None:
         name = self._tools(model).get("search", "")
         schema = self.client.definition(name).get("inputSchema", {}).get("properties", {})
         names = schema.get("filters", {}).get("properties", {})
         first = next(iter(query))
         fits = [each for each in names if any(key == each or key.startswith(f"{each}__") for key in query)]
         chosen = max(fits, key=len, default=first)
+        if reaches_secret(model, chosen, self._shown):
+            return None
         value: str | None = query[first] if len(query) == 1 else link.text
         if first.endswith("__isnull") and "null" in _types(names.get(chosen, {})):
             value = None

@@ -101,6 +101,8 @@ class Difference:
         what: what differs, such as ``"rows"`` or ``"control price"``.
         browser: the browser's value, or None if it has none.
         endpoint: the endpoint's value, or None if it has none.
+        url: what the browser visited, if its side says so.
+        call: what was called at the endpoint, likewise.
     """
 
     model: str
@@ -108,6 +110,8 @@ class Difference:
     what: str
     browser: Any
     endpoint: Any
+    url: str = ""
+    call: str = ""
 
     def __str__(self) -> str:
         return (
@@ -121,11 +125,13 @@ class Differences(list[Difference]):
     Attributes:
         compared: number of comparisons by kind of page, of saves by outcome; pages that
             the browser is refused under ``"refused"``, those at which the admin fails under ``"failed"``.
+        values: number of values compared: cells, controls, texts.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.compared: Counter[str] = Counter()
+        self.values = 0
 
     def __str__(self) -> str:
         return "\n".join(map(str, self)) or "no differences"

@@ -90,6 +90,43 @@ def test_an_addition_and_a_deletion_name_the_call_in_djangos_words(client: MCPCl
     assert member(added)["request"] != member(deleted)["request"]
 
 
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_deletion_of_a_selection_names_the_call_in_each_entry(
+    client: MCPClient, browser: Browser, hotel: Hotel, number: int
+) -> None:
+    rows = [hotel, *(make_hotel(hotel.city, f"Belem {more}") for more in range(1, number))]
+    client.call("delete_hotels", pks=[row.pk for row in rows]).assert_ok()
+    entries = [*LogEntry.objects.all()]
+    assert sorted(entry.get_change_message() for entry in entries) == sorted(f"Deleted hotel “{row}”." for row in rows)
+    (told,) = {member(entry)["request"] for entry in entries}
+    row = RequestLog.objects.get(history_id=told)
+    assert row.name == "delete_hotels"
+    assert {*row.log_entries.split(",")} == {str(entry.pk) for entry in entries}
+
+
+def test_a_deletion_of_a_selection_can_name_the_client_on_the_admins_own_page(client: MCPClient, hotel: Hotel) -> None:
+    rows = [hotel, make_hotel(hotel.city, "Belem")]
+    with override_settings(DJANGO_MCP={**django_settings.DJANGO_MCP, "NAME_CLIENT_IN_HISTORY": True}):
+        client.call("delete_hotels", pks=[row.pk for row in rows]).assert_ok()
+    name = RequestLog.objects.get(name="delete_hotels").client_name
+    texts = {f"Deleted hotel “{row}”. By {name}." for row in rows}
+    assert {entry.change_message for entry in LogEntry.objects.all()} == texts
+
+
+def test_a_message_that_is_set_later_names_the_call_too(
+    client: MCPClient, hotel: Hotel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def log(self: Any, request: Any, obj: Any, message: Any) -> Any:
+        entry = LogEntry(user=request.user, object_id=obj.pk, object_repr=str(obj), action_flag=2)
+        entry.change_message = json.dumps(message)
+        entry.save()
+        return entry
+
+    monkeypatch.setattr("django.contrib.admin.ModelAdmin.log_change", log)
+    client.call("change_hotel", pk=hotel.pk, price="150").assert_ok()
+    assert member(LogEntry.objects.get())["request"]
+
+
 def test_a_change_of_nothing_is_still_shown_as_one(client: MCPClient, hotel: Hotel) -> None:
     client.call("change_hotel", pk=hotel.pk, rooms=hotel.rooms).assert_ok()
     assert [entry.get_change_message() for entry in LogEntry.objects.all()] in (["No fields changed."], [])

@@ -4,9 +4,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.contrib.auth import user_logged_in
 from django.contrib.auth.models import Group, User
+from django.contrib.sessions.models import Session
 from django.db.models import Model
 
+from django_mcp.models import RequestLog
 from django_mcp.test.admin import Endpoint, Value, effects, walk
 from django_mcp.test.admin.endpoint import Told, typed
 from tests.integrations.back_office import models
@@ -62,9 +65,45 @@ def test_tools_save_what_pages_save(people: SimpleNamespace, model: type[Model])
     assert found.compared["invalid"] > 1
 
 
-def test_a_hidden_value_is_no_difference_and_its_order_is_one(people: SimpleNamespace) -> None:
-    found = walk(site, people.superuser, only=[models.Customer], links=3, rows=0)
-    assert [(difference.page, difference.what) for difference in found] == [("changelist ?o=3", "page")]
+def test_what_is_hidden_by_design_is_no_difference(people: SimpleNamespace) -> None:
+    hidden = walk(site, people.superuser, only=[models.Customer], links=3, rows=0)
+    assert not hidden, str(hidden)
+    opened = walk(site, people.superuser, Endpoint(site, people.superuser, show=OPEN), only=[models.Customer], links=3)
+    assert not opened, str(opened)
+    assert opened.compared["order"] == hidden.compared["order"] + 1
+
+
+def test_what_a_declaration_leaves_out_is_not_compared(people: SimpleNamespace) -> None:
+    reading = Endpoint(site, people.superuser, write=False)
+    found = walk(site, people.superuser, reading, only=[models.Tag], rows=1)
+    assert not found, str(found)
+    assert {"add", "delete"}.isdisjoint(found.compared)
+    assert found.compared["change"]
+
+
+def test_a_difference_says_where_it_is_and_how_to_see_it(people: SimpleNamespace) -> None:
+    class Forgetful(Endpoint):
+        def changelist(self, model: type[Model], link: Any) -> Any:
+            return super().changelist(model, None)
+
+    found = walk(site, people.superuser, Forgetful(site, people.superuser), only=[models.Order], links=1, rows=0)
+    difference = next(each for each in found if each.what == "rows" and "status" in each.page)
+    assert difference.url == "/back_office/back_office/order/?status__exact=open"
+    assert difference.call == "search_orders {}"
+    assert found.values > 20
+
+
+def test_a_walk_tells_nobody_of_a_login_and_leaves_no_session(people: SimpleNamespace) -> None:
+    told: list[Any] = []
+    listen = lambda **sent: told.append(sent)  # noqa: E731 - a receiver of this test
+    user_logged_in.connect(listen)
+    try:
+        walk(site, people.superuser, only=[models.Tag], rows=1)
+    finally:
+        user_logged_in.disconnect(listen)
+    assert not told
+    assert not Session.objects.exists()
+    assert not RequestLog.objects.exists()
 
 
 def test_a_model_without_tools_is_not_compared(people: SimpleNamespace) -> None:
