@@ -23,8 +23,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from django_mcp.admin.base import VirtualModelAdmin, has_word, page_of, page_queries, revocation_effects, user_lookups
 from django_mcp.admin.client_policies import ClientLimitsForm, is_wider
-from django_mcp.admin.tool_rows import load_tool_rows
-from django_mcp.admin.tools import (
+from django_mcp.admin.tool_policies import (
     TOO_LATE,
     USED,
     WeakenedPolicy,
@@ -35,6 +34,7 @@ from django_mcp.admin.tools import (
     read_undo_token,
     undo_button,
 )
+from django_mcp.admin.tool_rows import load_tool_rows
 from django_mcp.approvals.tool_policies import parse_tools
 from django_mcp.auth.oauth import KINDS
 from django_mcp.auth.toolkit import get_application_model
