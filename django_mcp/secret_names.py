@@ -100,7 +100,7 @@ def _without_same_value(words: str) -> str:
 
 
 def _words(name: str) -> str:
-    """Return ``_api_key_`` for ``apiKey2`` and ``APIKey``."""
+    # ``_api_key_`` for ``apiKey2`` and ``APIKey``.
     return re.sub(r"(?<=[a-z])\d+_", "_", _spaced(name))
 
 

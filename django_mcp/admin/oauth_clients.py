@@ -468,7 +468,6 @@ class OAuthClientAdmin(VirtualModelAdmin):
     # Detail
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:  # noqa: ARG002
-        """Return the client with this id, as the history knows it, or None."""
         application = find(object_id)
         return None if application is None else _logged(application)
 

@@ -316,7 +316,8 @@ def read_undo_token(request: HttpRequest, token: str) -> tuple[str, Any] | None:
 
 
 def consume_undo_token(nonce: str) -> bool:
-    """Use up a button, in the current transaction. Return False if it was used before."""
+    # A row that only one request can create: of two presses of a button, the second is told that it was used. It goes
+    # away with the transaction if that fails.
     return once.claim_step(f"undo {nonce}", "admin", timezone.now() + timedelta(seconds=UNDO_SECONDS))
 
 
@@ -401,7 +402,7 @@ class ToolPolicyActions:
 
 
 def logged_tool(server: str, tool: str) -> Any:
-    """Return what the history of a tool is kept of: it has one while its definition cannot be built, too."""
+    # Without a snapshot, for a tool has a history also while its definition cannot be built.
     return Tools(pk=f"{server}.{tool}", server=server, tool=tool)
 
 

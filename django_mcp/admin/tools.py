@@ -373,7 +373,6 @@ class ToolsAdmin(VirtualModelAdmin, StrictFiltersAdmin):
     # Detail
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:  # noqa: ARG002
-        """Return the tool with this key, as the history knows it, or None."""
         tool_row = find_tool_row(object_id, with_calls=False)
         return None if tool_row is None else logged_tool(tool_row.server.name, tool_row.tool.key)
 

@@ -35,7 +35,7 @@ def _is_accepted(user: Any, server: str) -> bool:
 
 
 def is_own(approval: Approval, user: Any) -> bool:
-    """Return True if the call was made in the name of this user, with whatever credential."""
+    # The user counts, not the credential: a call with a key is as much their own as one with a token.
     return approval.user_id is not None and approval.user_id == user.pk
 
 

@@ -430,7 +430,7 @@ def make(approval: Approval) -> None:
 
 
 def wake() -> None:
-    """Deliver notices left by stopped processes. Cheap; called whenever approval requests are read."""
+    # For notices that stopped processes left. Cheap: called whenever approval requests are read.
     if _targets():
         sender.look()
 

@@ -29,7 +29,8 @@ SKEW = timedelta(seconds=1)
 
 
 def notify_tools_changed(server: MCPServer) -> None:
-    """Notify clients that the tool list has changed, once every process has the new policies."""
+    # The notice is held back for ``POLICY_CACHE_TTL``: a client that asked at once might reach a process that still
+    # has the old policies.
     server.pages = {}
     publish.publish([(publish.server_topic(server), _notification())])
 

@@ -131,7 +131,7 @@ def _complete(call: Facts, alias: str) -> bool:
 
 
 def _delete_begun(begun: "asyncio.Future[int]") -> None:
-    """Delete the entry of a call that was refused or cancelled before it ran."""
+    # The call was refused or cancelled before it ran.
     if not begun.cancelled() and begun.exception() is None:
         log_pool().post(RequestLog.objects.filter(pk=begun.result()).delete)
 

@@ -57,11 +57,9 @@ class FreshLock:
         self._lock = self._make()
 
     def acquire(self, *, blocking: bool = True) -> bool:
-        """Take the lock; return False if it is taken and *blocking* is False."""
         return bool(self._lock.acquire(blocking=blocking))
 
     def release(self) -> None:
-        """Give the lock back."""
         self._lock.release()
 
     def __enter__(self) -> None:

@@ -476,7 +476,7 @@ def _source_of(backend: Any) -> str:
 
 
 def _site_files(context: Any) -> list[str]:
-    """Return the absolute addresses of ``STATIC_URL`` and ``MEDIA_URL``, which is "/" if it is not set."""
+    # MEDIA_URL is "/" if it is not set.
     urls = [url for url in (django_settings.STATIC_URL, django_settings.MEDIA_URL) if url and url != "/"]
     return [urljoin(_base(context), url) for url in urls]
 

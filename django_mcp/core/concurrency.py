@@ -544,20 +544,14 @@ FREE_THREADS = 2
 
 @cache
 def free_pool() -> Pool:
-    """Return the threads of the package's own reads and writes, which every call or stream may wait for.
-
-    They never run the site's code, so they are as fast as the database.
-    """
+    # They never run the site's code, so that what every call or stream waits for is as fast as the database.
     return Pool(FREE_THREADS, "own")
 
 
 @cache
 def checks_pool() -> Pool:
-    """Return half as many threads, of the site's code that decides before or beside its tools.
-
-    That is authentication, permissions, limits, lists, tasks and the results of async tools. They would otherwise wait
-    for synchronous tools, which may take minutes.
-    """
+    # What decides before or beside tools of the site: authentication, permissions, limits, lists, tasks and the
+    # results of async tools. They would otherwise wait for synchronous tools, which may take minutes.
     return Pool(ceil(settings.WORKER_THREADS / 2), "checks")
 
 

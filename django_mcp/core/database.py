@@ -328,7 +328,7 @@ def _session() -> type[Model]:
 
 
 def storable_text(text: str) -> str:
-    """Return *text* without NUL, which PostgreSQL rejects, and with "?" for lone surrogates, which nothing can send."""
+    # PostgreSQL rejects NUL, and nothing can send lone surrogates.
     return text if text.isprintable() else text.replace("\0", "").encode(errors="replace").decode()
 
 

@@ -158,10 +158,8 @@ SHOWN = ("description", "inputSchema")
 
 @contextmanager
 def described() -> Iterator[None]:
-    """Undo what the description of a tool writes, and let it be in the site's language.
-
-    It is kept for all callers, so it must not be in the language of the first, nor of a request that imports a URLconf.
-    """
+    # A description is kept for all callers, so it must not be in the language of the first, nor of a request that
+    # imports a URLconf.
     with without_effects(), translation.override(settings.LANGUAGE_CODE):
         yield
 

@@ -287,10 +287,8 @@ def is_full(row: Any) -> bool:
 
 
 def lock_rows(rows: Any) -> int:
-    """Lock rows by UPDATE until the transaction ends, and return how many there are.
-
-    SQLite has no ``SELECT FOR UPDATE``, and rejects writes of a transaction that read before another one wrote.
-    """
+    # By UPDATE: SQLite has no SELECT FOR UPDATE, and rejects writes of a transaction that read before another one
+    # wrote.
     return int(rows.update(updated=timezone.now()))
 
 

@@ -217,12 +217,12 @@ class Subscription:
             self.end()
 
     def end(self) -> None:
-        """End after the buffered events."""
+        # The events that are buffered are read first.
         self.ended = True
         self._wake()
 
     def revoke(self) -> None:
-        """End now, without the buffered events."""
+        # The events that are buffered go too: the caller may no longer read them.
         self._buffer, self.revoked = None, True
         self.end()
 

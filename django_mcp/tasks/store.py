@@ -152,7 +152,7 @@ def to_check(held: Collection[str], after: int, most: int) -> list[Task]:
 
 
 def take_over(task: Task) -> bool:
-    """Take an abandoned task from its worker. Return False if another process was faster."""
+    # Conditional: of several processes that found the task abandoned, one takes it.
     # The lease that was read is compared: several processes may find the task abandoned, and one may take it.
     found = Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker=task.worker, lease=task.lease)
     return bool(found.update(worker="", lease=lease_end()))

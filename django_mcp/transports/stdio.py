@@ -407,5 +407,4 @@ async def _converse(server: MCPServer, principal: Principal, incoming: int, outg
 
 
 def django_request(server: MCPServer) -> StandInRequest:
-    """Return a Django request for site code, with the first allowed host."""
     return StandInRequest(path_of(server), {})

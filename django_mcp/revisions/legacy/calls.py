@@ -35,7 +35,6 @@ def topic_of(key: str) -> str:
 
 
 def new_key() -> str:
-    """Return the key of a call whose row is not made yet."""
     return secrets.token_urlsafe(12)
 
 

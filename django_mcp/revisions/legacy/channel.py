@@ -164,7 +164,7 @@ class LegacyChannel(QuietChannel):
 
     @property
     def can_ask(self) -> bool:
-        """True if a question can reach the client and its answer this call."""
+        # A question needs a way to the client, and a session in which its answer reaches this call.
         return self.session is not None and (self.call is not None or self.mcp_request.response.takes_events)
 
     @property
