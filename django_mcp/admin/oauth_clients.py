@@ -91,6 +91,7 @@ class ClientActions:
         client_id = self._application.client_id
         done = _("Blocked.") if blocked else _("No longer blocked.")
         with database.atomic():
+            # Locked, for two administrators who block and limit the client at the same time.
             row = ClientPolicy.objects.select_for_update().filter(client_id=client_id).first()
             if blocked is (row is not None and row.blocked):
                 self._message_user(_("Nothing changed: this is already the policy."), messages.INFO)

@@ -329,6 +329,7 @@ def note_use(row: "APIKey") -> None:
     guard = transaction.atomic(connection.alias) if connection.in_atomic_block else nullcontext()
     try:
         with guard:
+            # The value that was read is compared: of requests that come together, one writes.
             unchanged = APIKey.objects.filter(pk=row.pk, last_used=row.last_used)
             unchanged.update(last_used=now)
     except DatabaseError as error:

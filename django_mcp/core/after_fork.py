@@ -26,6 +26,7 @@ class Table(Protocol):
 
 T = TypeVar("T", bound=Table)
 
+# Weak: pools and limits that nothing uses any more must not stay for a fork that never comes.
 _owners: WeakSet[Resettable] = WeakSet()
 _tables: list[Table] = []
 
@@ -70,6 +71,7 @@ class FreshLock:
 
 
 def _reset_all() -> None:
+    # A copy, for after_fork() may make objects that register themselves, as the threads of async tools do.
     for owner in list(_owners):
         owner.after_fork()
     for table in _tables:

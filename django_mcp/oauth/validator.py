@@ -147,6 +147,7 @@ class ClientAuthenticationMixin(OAuth2Validator):  # type: ignore[misc]
             attempt.count()
         if not super()._check_secret(provided_secret, stored_secret):
             return False
+        # Cleared as a whole, which costs each client one slow hash: an order of use would cost at each request.
         if len(_verified) >= MAX_VERIFIED:
             _verified.clear()
         _verified[digest] = None

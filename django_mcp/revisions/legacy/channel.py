@@ -215,6 +215,7 @@ class LegacyChannel(QuietChannel):
 
     def cancel_threadsafe(self) -> None:
         if self._loop is not None:
+            # From the thread that read the cancellation in the event store.
             self._loop.call_soon_threadsafe(self.cancel)
 
     # Tasks
@@ -271,6 +272,8 @@ class LegacyChannel(QuietChannel):
 
     def _wake(self) -> None:
         if self._loop is not None:
+            # A tool in a worker thread sends: the queue of messages is appended to there, and read by the event loop
+            # only.
             self._loop.call_soon_threadsafe(self._start)
 
     def _start(self) -> None:
