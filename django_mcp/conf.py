@@ -205,7 +205,7 @@ KEYS = Settings._fields
 
 
 def given() -> Mapping[str, Any]:
-    """Return the setting as the site wrote it; {} if it is not a dict, which ``problems`` reports."""
+    # What is no dict counts as empty; ``problems`` reports it.
     value = getattr(django_settings, "DJANGO_MCP", {})
     return value if isinstance(value, Mapping) else {}
 

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import takewhile
 
 EVERYWHERE = (
     *("password", "passwd", "pwd", "passphrase", "passcode", "passkey", "secret", "token", "jwt", "credential"),
@@ -53,7 +54,7 @@ GENERATED = (
 
 _INSIDE_WORDS = 5
 """Minimum length of a name that is also found inside words: "token" in "accesstoken", but not "card" in "discard"."""
-_SAME_VALUE = r"code|number|value|again|repeat|confirm|confirmation|\d+"
+_SAME_VALUE = re.compile(r"code|number|value|again|repeat|confirm|confirmation|\d+")
 """Words after a name that name the same value."""
 WHOLE, PART, NONE = 2, 1, 0
 
@@ -81,17 +82,25 @@ def ends_in(name: str, names: tuple[str, ...]) -> bool:
     Words such as in ``pin_code`` and ``password_again`` may follow.
     """
     words = _words(name)
-    written = [words, re.sub(rf"(?<=[a-z])(_(?:{_SAME_VALUE}))+_$", "_", words)]
     return any(
         name.endswith((f"_{part}_", f"_{plain}_"))
         or (len(plain) >= _INSIDE_WORDS and name.replace("_", "").endswith(plain))
-        for name in written
+        for name in (words, _without_same_value(words))
         for part, plain in _parts(names)
     )
 
 
+def _without_same_value(words: str) -> str:
+    # ``_pin_`` for ``_pin_code_``; what stays ends in a letter. A pattern would start anew at each of these words.
+    parts = words[:-1].split("_")
+    same = sum(1 for _ in takewhile(_SAME_VALUE.fullmatch, reversed(parts)))
+    first = max(len(parts) - same, 1)
+    end = next((place for place in range(first, len(parts)) if parts[place - 1][-1:].isalpha()), len(parts))
+    return f"{'_'.join(parts[:end])}_"
+
+
 def _words(name: str) -> str:
-    """Return ``_api_key_`` for ``apiKey2`` and ``APIKey``."""
+    # ``_api_key_`` for ``apiKey2`` and ``APIKey``.
     return re.sub(r"(?<=[a-z])\d+_", "_", _spaced(name))
 
 

@@ -67,16 +67,25 @@ def environment(database: Path, settings: str = SETTINGS["plain"], port: int = P
 
 def prepared(database: Path, port: int = PORT) -> dict[str, int]:
     """Make the demo's database with traffic, and return the keys of the rows that pages show."""
-    for command in (["manage.py", "migrate", "-v0"], ["manage.py", "load_travel", "-v0"], [__file__, "--traffic"]):
-        done = subprocess.run(  # noqa: S603 - ours
-            [sys.executable, *command],
-            cwd=ROOT,
-            env=environment(database, port=port),
-            check=True,
-            stdout=subprocess.PIPE,
-        )
-    keys: dict[str, int] = json.loads(done.stdout)
+    for command in ("migrate", "load_travel"):
+        _run(["manage.py", command, "-v0"], database, port)
+    return add_traffic(database, port)
+
+
+def add_traffic(database: Path, port: int = PORT) -> dict[str, int]:
+    """Add traffic to the demo's database, and return the keys of the rows that pages show."""
+    keys: dict[str, int] = json.loads(_run([__file__, "--traffic"], database, port))
     return keys
+
+
+def _run(command: list[str], database: Path, port: int) -> bytes:
+    return subprocess.run(  # noqa: S603 - ours
+        [sys.executable, *command],
+        cwd=ROOT,
+        env=environment(database, port=port),
+        check=True,
+        stdout=subprocess.PIPE,
+    ).stdout
 
 
 @contextmanager

@@ -73,6 +73,7 @@ class AutoApprovalRuleAdmin(ApproverReadOnlyAdmin, ReadOnlyStoppableAdmin):
         return row.revoked is None and row.expires > timezone.now() and row.remaining != 0
 
     def stop(self, row: AutoApprovalRule) -> bool:
+        # Conditional: the page may be old, and the rule used up, expired or revoked since.
         good = AutoApprovalRule.objects.filter(pk=row.pk, revoked=None, expires__gt=timezone.now())
         return bool(good.exclude(remaining=0).update(revoked=timezone.now()))
 

@@ -383,7 +383,7 @@ def scope_choices() -> Choices:
 
 
 def with_stored(choices: Choices, stored: Iterable[str] | None) -> Choices:
-    """Return *choices* plus stored values that no longer exist, so that saving keeps them."""
+    # Stored values that no longer exist stay choices, so that saving keeps them.
     known = {name for name, _words in choices}
     return [*choices, *((name, _("%s – no longer exists") % name) for name in stored or () if name not in known)]
 

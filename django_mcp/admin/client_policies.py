@@ -156,7 +156,7 @@ def ends_with(row: ClientPolicy) -> str:
 
 
 def state_of(row: ClientPolicy) -> str:
-    """Return a digest of a policy, to notice that it has changed since a page showed it."""
+    # A digest, to notice that the policy has changed since a page showed it.
     parts = [row.pk, row.client_id, row.blocked, row.read_only, row.scopes, row.tools, row.service_account_id]
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:32]
 

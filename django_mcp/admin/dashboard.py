@@ -86,7 +86,7 @@ class Log:
 
 
 def moment(at: datetime) -> str:
-    """Return a time as the log's filter takes it: ISO 8601, in UTC where the site has time zones."""
+    # As the filter of the log takes it: in UTC where the site has time zones.
     return at.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 

@@ -23,8 +23,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from django_mcp.admin.base import VirtualModelAdmin, has_word, page_of, page_queries, revocation_effects, user_lookups
 from django_mcp.admin.client_policies import ClientLimitsForm, is_wider
-from django_mcp.admin.tool_rows import load_tool_rows
-from django_mcp.admin.tools import (
+from django_mcp.admin.tool_policies import (
     TOO_LATE,
     USED,
     WeakenedPolicy,
@@ -35,6 +34,7 @@ from django_mcp.admin.tools import (
     read_undo_token,
     undo_button,
 )
+from django_mcp.admin.tool_rows import load_tool_rows
 from django_mcp.approvals.tool_policies import parse_tools
 from django_mcp.auth.oauth import KINDS
 from django_mcp.auth.toolkit import get_application_model
@@ -91,6 +91,7 @@ class ClientActions:
         client_id = self._application.client_id
         done = _("Blocked.") if blocked else _("No longer blocked.")
         with database.atomic():
+            # Locked, for two administrators who block and limit the client at the same time.
             row = ClientPolicy.objects.select_for_update().filter(client_id=client_id).first()
             if blocked is (row is not None and row.blocked):
                 self._message_user(_("Nothing changed: this is already the policy."), messages.INFO)
@@ -468,7 +469,6 @@ class OAuthClientAdmin(VirtualModelAdmin):
     # Detail
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:  # noqa: ARG002
-        """Return the client with this id, as the history knows it, or None."""
         application = find(object_id)
         return None if application is None else _logged(application)
 

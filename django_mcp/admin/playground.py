@@ -322,7 +322,7 @@ class PlaygroundCall:
     # Secrets: what the page has of them can be read in its source, in the browser's history and over a shoulder.
 
     def _seal(self, value: Any) -> str:
-        """Return a value encrypted, which only this user can send back, for the same target."""
+        # Only this user can send it back, and only for the same target.
         return encrypt(to_json([self._purpose, value]))
 
     def _open(self, sealed: str) -> Any:

@@ -38,7 +38,7 @@ _NOT_KEPT = ("HTTP_REFERER", "HTTP_X_CSRFTOKEN")
 
 
 def request_of_page(request: HttpRequest) -> StandInRequest:
-    """Return the page's request as tools see it: host and credentials, without the submitted form."""
+    # Tools see the host and the credentials of the page, not the form that was submitted.
     meta = {name: value for name, value in request.META.items() if _is_kept(name)}
     return StandInRequest(request.path, meta, path_info=request.path_info, scheme=request.scheme or "")
 

@@ -225,13 +225,13 @@ class ToolRow:
 
     @property
     def limited(self) -> list[str]:
-        """Return the ids of clients that may not use the tool because they are limited to others."""
+        # These may not use the tool, because they are limited to others.
         which = self.server.name, self.tool.key
         return sorted(client_id for client_id, tools in self.limits.items() if which not in tools)
 
     @property
     def state(self) -> str:
-        """Return a digest of the policies, to notice that they have changed since a page showed them."""
+        # A digest, to notice that the policies have changed since a page showed them.
         rows = sorted((str(row.group_id), row.client_id, row.decision) for row in self.rows)
         return hashlib.sha256(json.dumps([rows, self.limited]).encode()).hexdigest()[:32]
 

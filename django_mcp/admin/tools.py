@@ -1,59 +1,60 @@
-"""Admin of tools: list, detail and policies."""
+"""Admin of tools: list with filters and actions, and detail page."""
 
-import hashlib
-import itertools
-import json
-import secrets
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
 from urllib.parse import urlencode
 
-from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote, unquote
-from django.contrib.auth.models import AnonymousUser, Group
-from django.core import signing
 from django.core.exceptions import PermissionDenied
-from django.db import IntegrityError
 from django.db.models import Case, QuerySet, When
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
-from django.middleware.csrf import get_token
 from django.template.loader import render_to_string
 from django.urls import URLPattern
-from django.utils import timezone
 from django.utils.functional import lazy
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.text import Truncator, capfirst
+from django.utils.text import Truncator
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 
 from django_mcp.admin import tool_rows
-from django_mcp.admin.base import ClientField, FiltersAboveList, StrictFiltersAdmin, VirtualModelAdmin, client_list
-from django_mcp.admin.display import NOTHING, as_json, client_name, client_names, lasted
+from django_mcp.admin.base import FiltersAboveList, StrictFiltersAdmin, VirtualModelAdmin, client_list
+from django_mcp.admin.display import NOTHING, as_json, client_names, lasted
 from django_mcp.admin.stats import unindexed
+from django_mcp.admin.tool_policies import (
+    DECISIONS,
+    DEFAULT,
+    POLICY,
+    SEEN,
+    SHOWN,
+    TOO_LATE,
+    Change,
+    ChangedMeanwhile,
+    OverrideForm,
+    ToolPolicyActions,
+    audience,
+    confirm_weakening,
+    decision_label,
+    find_weakened,
+    logged_tool,
+    posted_fields,
+    read_undo_token,
+)
 from django_mcp.admin.tool_rows import (
     DAYS,
     ToolRow,
     decided_words,
-    decision_words,
     differences,
     find_orphaned_policies,
     find_tool_row,
     load_tool_rows,
 )
-from django_mcp.approvals import tool_definitions, tool_policies, unmatched_policies
-from django_mcp.approvals.tool_policies import StoredPolicies
+from django_mcp.approvals import tool_definitions, unmatched_policies
 from django_mcp.conf import settings
-from django_mcp.core import database
-from django_mcp.core.policies import Decision, Policies, Rule
-from django_mcp.core.principal import Principal
 from django_mcp.core.server import servers
 from django_mcp.models import RequestLog, ToolPolicy, Tools
-from django_mcp.pubsub import once
 
 Test = Callable[[ToolRow], bool]
 
@@ -164,401 +165,6 @@ class ToolList(FiltersAboveList):
         return f"{quote(result.tool_row.key)}/change/"
 
 
-class OverrideForm(forms.Form):
-    """A policy for a group, a client or both."""
-
-    group = forms.ModelChoiceField(
-        label=gettext_lazy("Group"),
-        queryset=Group.objects.order_by("name"),
-        required=False,
-        empty_label=gettext_lazy("all users"),
-    )
-    client_id = ClientField(
-        label=gettext_lazy("OAuth client"),
-        required=False,
-        help_text=gettext_lazy("Name or id of the client it applies to. Empty: all clients."),
-    )
-    decision = forms.ChoiceField(label=gettext_lazy("Decision"), choices=ToolPolicy.Decision.choices, initial="ask")
-
-    def clean(self) -> dict[str, Any]:
-        given = super().clean() or self.cleaned_data
-        if not self.errors and not given.get("group") and not given.get("client_id"):
-            raise forms.ValidationError(_("Choose a group or a client. The general policy is set above."))
-        return given
-
-
-DEFAULT = "default"
-POLICY, SEEN = "policy:", "seen:"
-"""Before the key of a tool: the name of its select, and of the field with the decision that the page showed."""
-SHOWN = "shown"
-"""Field with a digest of the overrides that the page showed."""
-DECISIONS = (DEFAULT, *ToolPolicy.Decision.values)
-
-
-UNDO_SALT, UNDO_SECONDS = "django_mcp.admin.undo", 3600
-Audience = tuple[Any, str]
-"""Primary key of a group or None, and a client id or ""."""
-EVERYONE: Audience = (None, "")
-
-
-@dataclass(frozen=True)
-class Change:
-    """A policy to set, if it is still the one that the author of the change saw.
-
-    Attributes:
-        server: name of the endpoint.
-        tool: key of the tool.
-        decision: as stored, or ``DEFAULT`` to remove the policy.
-        group: the group it applies to, or None.
-        client_id: the client it applies to, or "".
-        seen: the decision that the author saw, as stored, or ``DEFAULT``.
-        version: for undoing, the version of the row that the author's own change made; "" if it removed the row.
-    """
-
-    server: str
-    tool: str
-    decision: str
-    group: Any = None
-    client_id: str = ""
-    seen: str = DEFAULT
-    version: str = ""
-
-    @property
-    def key(self) -> str:
-        return f"{self.server}.{self.tool}"
-
-    @property
-    def audience(self) -> Audience:
-        return None if self.group is None else self.group.pk, self.client_id
-
-    @property
-    def _which(self) -> dict[str, Any]:
-        return {"server": self.server, "tool": self.tool, "group": self.group, "client_id": self.client_id}
-
-    def check(self, rows: "QuerySet[ToolPolicy] | None" = None) -> ToolPolicy | None:
-        """Return the stored policy, found in *rows*, or None.
-
-        Raises:
-            ChangedMeanwhile: it is neither the one that the author saw nor the one that they want.
-        """
-        row = (ToolPolicy.objects.all() if rows is None else rows).filter(**self._which).first()
-        now = DEFAULT if row is None else row.decision
-        is_other = bool(self.version) and (row is None or policy_version(row) != self.version)
-        if is_other or now not in {self.seen, self.decision}:
-            raise ChangedMeanwhile(self, row)
-        return row
-
-    def store(self, user: Any) -> "StoredChange | None":
-        """Set or remove the policy, in the current transaction. Return None if it is set already.
-
-        Raises:
-            ChangedMeanwhile: it is not the one that the author saw.
-        """
-        # Locked, so that what was compared is what is replaced.
-        row = self.check(ToolPolicy.objects.select_for_update())
-        before = DEFAULT if row is None else row.decision
-        if before == self.decision:
-            return None
-        if row is None:
-            try:
-                with database.atomic():
-                    row = ToolPolicy.objects.create(**self._which, decision=self.decision, changed_by=user)
-            except IntegrityError:  # another one was faster
-                raise ChangedMeanwhile(self, ToolPolicy.objects.filter(**self._which).first()) from None
-        elif self.decision == DEFAULT:
-            row.delete()
-            row = None
-        else:
-            row.decision, row.changed_by = self.decision, user
-            row.save(update_fields=["decision", "changed", "changed_by"])
-        return StoredChange(self, before, "" if row is None else policy_version(row))
-
-    @property
-    def note(self) -> str:
-        if self.audience == EVERYONE:
-            return _("General policy: %s.") % _words(self.decision)
-        return self.message
-
-    @property
-    def message(self) -> str:
-        if self.audience == EVERYONE:
-            return _("Policy of %(tool)s is now: %(decision)s.") % {"tool": self.key, "decision": _words(self.decision)}
-        who = _audience_words(self.group, self.client_id)
-        return _("%s: override removed.") % who if self.decision == DEFAULT else f"{who}: {_words(self.decision)}."
-
-
-class StoredChange(NamedTuple):
-    """A change that was made: the decision before it, and the version of the row after it."""
-
-    change: Change
-    before: str
-    version: str
-
-
-def policy_version(row: ToolPolicy) -> str:
-    return f"{row.pk} {row.decision} {row.changed.isoformat()}"
-
-
-class ChangedMeanwhile(Exception):
-    """A decision is no longer the one that the author of a change saw. Its text tells what it is now."""
-
-    def __init__(self, change: Change, now: ToolPolicy | None) -> None:
-        who = "" if change.audience == EVERYONE else f" ({_audience_words(change.group, change.client_id)})"
-        words = _("Nothing was changed: the policy of %(tool)s is now “%(now)s”, which the page did not show.") % {
-            "tool": f"{change.key}{who}",
-            "now": _words(DEFAULT if now is None else now.decision),
-        }
-        by = "" if now is None else f" {capfirst(decided_words(now))}."
-        super().__init__(f"{words}{by} {_('Check it, then decide again.')}")
-
-
-class WeakenedPolicy(NamedTuple):
-    """A control that a change would weaken: the policy of a destructive tool, or a limit of a client."""
-
-    key: str
-    summary: str
-    who: str
-    before: str
-    after: str
-    is_tool: bool = True
-
-
-def find_weakened(
-    tools: Iterable[ToolRow], changes: Sequence[Change] = (), limits: Mapping[str, Any] | None = None
-) -> Iterator[WeakenedPolicy]:
-    """Yield which of the tools that may destroy data would be called with less control after the changes.
-
-    Callers with every combination of a client and one or two groups are looked at: several overrides may match one.
-
-    Args:
-        tools: the tools.
-        changes: of their policies.
-        limits: id of a client -> the tools that it may use afterwards, or None for all.
-    """
-    limited_now = tool_policies.read_limits()
-    limited_then = {**limited_now, **(limits or {})}
-    limited_then = {client_id: tools for client_id, tools in limited_then.items() if tools is not None}
-    own: dict[str, list[Change]] = defaultdict(list)
-    for change in changes:
-        own[change.key].append(change)
-    for tool_row in tools:
-        if not tool_row.may_destroy or not (own[tool_row.key] or limits):
-            continue
-        rows = {(row.group_id, row.client_id): row.decision for row in tool_row.rows}
-        then = {**rows, **{change.audience: change.decision for change in own[tool_row.key]}}
-        groups = {row.group_id: row.group for row in tool_row.rows} | {
-            change.audience[0]: change.group for change in own[tool_row.key]
-        }
-        clients = {client_id for _group, client_id in then} | {"", *(limits or ())}
-        before, after = _policies(tool_row, rows, limited_now), _policies(tool_row, then, limited_then)
-        found: list[tuple[frozenset[Any], str]] = []
-        for of, client_id in _callers(groups, clients):
-            if any(known <= of and known_client in {"", client_id} for known, known_client in found):
-                continue
-            caller = Principal(kind="oauth", id="", user=AnonymousUser(), client_id=client_id or None)
-            names = {str(pk) for pk in of}
-            was, becomes = (policies.of(tool_row.tool, caller, names).decision for policies in (before, after))
-            if becomes < was:
-                found.append((of, client_id))
-                who = _callers_words(sorted((groups[pk] for pk in of), key=str), client_id)
-                yield WeakenedPolicy(tool_row.key, tool_row.summary, who, decision_words(was), decision_words(becomes))
-
-
-def _callers(groups: Collection[Any], clients: Collection[str]) -> Iterator[tuple[frozenset[Any], str]]:
-    """Yield groups and client of the callers that policies can tell apart, those with fewer first."""
-    known = sorted(pk for pk in groups if pk is not None)
-    for number in range(3):
-        for client_id in sorted(clients):
-            for of in itertools.combinations(known, number):
-                yield frozenset(of), client_id
-
-
-def _policies(tool_row: ToolRow, decisions: Mapping[Audience, str], limits: Mapping[str, Any]) -> Policies:
-    # Groups are named by primary key.
-    rules = [
-        Rule(Decision[decision.upper()], None if group is None else str(group), client_id or None)
-        for (group, client_id), decision in decisions.items()
-        if decision != DEFAULT
-    ]
-    return tool_policies.policies_of(
-        tool_row.server, StoredPolicies({(tool_row.server.name, tool_row.tool.key): rules}, limits)
-    )
-
-
-def confirm_weakening(
-    model_admin: VirtualModelAdmin,
-    request: HttpRequest,
-    found: Iterable[WeakenedPolicy],
-    fields: Iterable[tuple[str, str]],
-) -> HttpResponse | None:
-    """Return a page that asks whether to weaken what was found.
-
-    None if exactly that was confirmed, or nothing is weakened.
-
-    Args:
-        fields: what the page sends again.
-    """
-    found = list(found)
-    digest = hashlib.sha256(json.dumps(found).encode()).hexdigest()[:32]
-    if not found or request.POST.get(CONFIRMED) == digest:
-        return None
-    sent = [(name, value) for name, value in fields if name != CONFIRMED]
-    context = {
-        "weakened": found,
-        "has_tools": any(control.is_tool for control in found),
-        "fields": [*sent, (CONFIRMED, digest)],
-        "back": request.get_full_path(),
-    }
-    return model_admin.page(request, "weaken_confirmation", _("Allow more than now?"), context)
-
-
-CONFIRMED = "confirmed"
-"""Field of the page that asks: a digest of what it showed."""
-
-
-def posted_fields(given: QueryDict) -> list[tuple[str, str]]:
-    return [(name, value) for name, values in given.lists() if name != "csrfmiddlewaretoken" for value in values]
-
-
-def undo_button(request: HttpRequest, words: str, address: str, state: Any) -> SafeString | str:
-    """Return a message with a button that sends *state* back: signed, for this user, once and within an hour."""
-    if not address or not state:
-        return words
-    return format_html(
-        '{} <form method="post" action="{}" class="mcp-undo"><input type="hidden" name="csrfmiddlewaretoken" '
-        'value="{}"><button name="undo" value="{}">{}</button></form>',
-        words,
-        address,
-        get_token(request),
-        signing.dumps([str(request.user.pk), secrets.token_urlsafe(16), state], salt=UNDO_SALT, compress=True),
-        _("Undo"),
-    )
-
-
-def read_undo_token(request: HttpRequest, token: str) -> tuple[str, Any] | None:
-    """Return id and state of a button of this user, or None if it is too late."""
-    try:
-        user, nonce, state = signing.loads(token, salt=UNDO_SALT, max_age=UNDO_SECONDS)
-    except (signing.BadSignature, ValueError, TypeError):
-        return None
-    return (nonce, state) if user == str(request.user.pk) else None
-
-
-def consume_undo_token(nonce: str) -> bool:
-    """Use up a button, in the current transaction. Return False if it was used before."""
-    return once.claim_step(f"undo {nonce}", "admin", timezone.now() + timedelta(seconds=UNDO_SECONDS))
-
-
-TOO_LATE = gettext_lazy("It is too late to undo this. Set the policies by hand.")
-USED = gettext_lazy("This was undone already.")
-
-
-class ToolPolicyActions:
-    """Changes of policies by one user, with messages and history entries."""
-
-    def __init__(self, model_admin: Any, request: HttpRequest) -> None:
-        self._admin, self._request = model_admin, request
-
-    def decide(self, changes: Sequence[Change]) -> None:
-        """Set policies, all or none, and offer to undo it."""
-        try:
-            with database.atomic():
-                done = self._store(changes)
-        except ChangedMeanwhile as error:
-            self._message_user(str(error), messages.ERROR)
-            return
-        if not done:
-            self._message_user(_("Nothing changed: this is already the policy."), messages.INFO)
-            return
-        words = done[0].change.message
-        if len(done) > 1:
-            words = ngettext("%d policy changed.", "%d policies changed.", len(done)) % len(done)
-        state = [
-            (
-                change.change.server,
-                change.change.tool,
-                change.before,
-                change.change.decision,
-                change.version,
-                *change.change.audience,
-            )
-            for change in done
-        ]
-        self._message_user(undo_button(self._request, words, self._admin.address("tools_changelist"), state))
-
-    def _store(self, changes: Iterable[Change]) -> list[StoredChange]:
-        done = []
-        for change in changes:
-            made = change.store(self._request.user)
-            if made is not None:
-                self._log_change(change.server, change.tool, change.note)
-                done.append(made)
-        return done
-
-    def changes_of_undo(self, state: Iterable[Any]) -> list[Change]:
-        state = list(state)
-        groups = Group.objects.in_bulk({group for *_rest, group, _client in state if group is not None})
-        return [
-            Change(server, tool, before, groups.get(group), client_id, after, version)
-            for server, tool, before, after, version, group, client_id in state
-            if group is None or group in groups
-        ]
-
-    def undo(self, nonce: str, changes: Sequence[Change]) -> None:
-        try:
-            with database.atomic():
-                if not consume_undo_token(nonce):
-                    self._message_user(str(USED), messages.WARNING)
-                    return
-                number = len(self._store(changes))
-        except ChangedMeanwhile as error:
-            self._message_user(str(error), messages.ERROR)
-            return
-        self._message_user(ngettext("%d policy restored.", "%d policies restored.", number) % number)
-
-    def approve_definition(self, tool_row: ToolRow, digest: str) -> None:
-        """Approve a tool's new definition, unless it has changed since it was shown."""
-        if digest != tool_definitions.current_definition(tool_row.tool).digest:
-            self._message_user(_("The definition has changed again. Review it, then approve."), messages.WARNING)
-            return
-        with database.atomic():
-            tool_definitions.approve_definition(tool_row.server, tool_row.tool, self._request.user)
-            self._log_change(tool_row.server.name, tool_row.tool.key, _("New definition approved."))
-        self._message_user(_("The new definition of %s is approved.") % tool_row.key)
-
-    def _log_change(self, server: str, tool: str, words: str) -> None:
-        self._admin.log_change(self._request, _logged(server, tool), words)
-
-    def _message_user(self, words: "str | SafeString", level: int = messages.SUCCESS) -> None:
-        self._admin.message_user(self._request, words, level)
-
-
-def _logged(server: str, tool: str) -> Any:
-    """Return what the history of a tool is kept of: it has one while its definition cannot be built, too."""
-    return Tools(pk=f"{server}.{tool}", server=server, tool=tool)
-
-
-def _words(decision: str) -> str:
-    return _("default") if decision == DEFAULT else str(dict(ToolPolicy.decision.field.flatchoices)[decision])
-
-
-def audience(row: ToolPolicy) -> str:
-    return _("Everyone") if row.group is None and not row.client_id else _audience_words(row.group, row.client_id)
-
-
-def _callers_words(groups: Sequence[Any], client_id: str) -> str:
-    if not groups:
-        return _("Client %s") % client_name(client_id) if client_id else ""
-    words = _(" and ").join(_("Group %s") % group.name for group in groups)
-    if not client_id:
-        return words
-    return _("%(group)s with client %(client)s") % {"group": words, "client": client_name(client_id)}
-
-
-def _audience_words(group: Any, client_id: str) -> str:
-    return _callers_words([] if group is None else [group], client_id)
-
-
 LAST_CALLS = 20
 NONE = format_html('<span class="mcp-none mcp-quiet">{}</span>', NOTHING)
 LAST_DAYS = lazy(lambda: _("Last %(days)s days") % {"days": DAYS}, str)()
@@ -637,7 +243,7 @@ class ToolsAdmin(VirtualModelAdmin, StrictFiltersAdmin):
         if not self.has_change_permission(request):
             return {}
         return {
-            decision: (_set_selected(decision), decision, _("Set the policy to: %s") % _words(decision))
+            decision: (_set_selected(decision), decision, _("Set the policy to: %s") % decision_label(decision))
             for decision in DECISIONS
         }
 
@@ -767,9 +373,8 @@ class ToolsAdmin(VirtualModelAdmin, StrictFiltersAdmin):
     # Detail
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:  # noqa: ARG002
-        """Return the tool with this key, as the history knows it, or None."""
         tool_row = find_tool_row(object_id, with_calls=False)
-        return None if tool_row is None else _logged(tool_row.server.name, tool_row.tool.key)
+        return None if tool_row is None else logged_tool(tool_row.server.name, tool_row.tool.key)
 
     def change_view(
         self,

@@ -78,6 +78,7 @@ def expire(approval: Approval, why: str = "") -> bool:
     """
     fields = {"state": State.EXPIRED, "unique_key": None, **({"reason": why} if why else {})}
     with database.atomic():
+        # Conditional: a person may decide, or a call use it, between the read of the row and this.
         if not Approval.objects.filter(pk=approval.pk, state=approval.state).update(**fields):
             return False
         record_event(approval, Kind.EXPIRED, text=why)
@@ -161,6 +162,7 @@ def create_request(context: Context, fields: Mapping[str, Any]) -> tuple[Approva
     """
     try:
         return _create(context, fields), True
+    # Of concurrent calls the unique key of open requests lets in one; the others wait for the same decision.
     except IntegrityError:
         found = find_current(fields["digest"], fields["version"])
         if found is None:
@@ -171,6 +173,7 @@ def create_request(context: Context, fields: Mapping[str, Any]) -> tuple[Approva
 @database.retry_conflicts
 def _create(context: Context, fields: Mapping[str, Any]) -> Approval:
     with database.atomic():
+        # Or concurrent calls would each count before any of them has created its request.
         once.lock("approvals", context.server.name, context.principal.kind, context.principal.id)
         check_limit(context)
         made = Approval.objects.create(**fields, public_id=secrets.token_urlsafe(16))
@@ -223,9 +226,11 @@ def use(approval: Approval, run: str, round: int) -> bool:  # noqa: A002 - as ``
     # Durable: rolling back an outer transaction would make the approval usable again.
     with database.atomic(durable=True):
         if approval.state == State.CONSUMED:
+            # Conditional: of two answers to the same question, one starts the next round.
             this = rows.filter(state=State.CONSUMED, run=run, rounds=round)
             return bool(this.update(rounds=F("rounds") + 1, expires=once.expiry()))
         used = {"state": State.CONSUMED, "unique_key": None, "consumed": now, "run": run, "rounds": round + 1}
+        # Conditional: of two calls that find it approved, one uses it.
         if not is_good.update(**used, expires=once.expiry()):
             return False
         record_event(approval, Kind.EXECUTED)

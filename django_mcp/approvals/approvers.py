@@ -29,13 +29,14 @@ def _is_accepted(user: Any, server: str) -> bool:
     test = None if endpoint is None else endpoint.can_approve
     try:
         return test is None or bool(test(user))
+    # An error of the site must not let anybody approve.
     except Exception:
         logger.exception("can_approve() of %r raised an error; approval is refused", server)
         return False
 
 
 def is_own(approval: Approval, user: Any) -> bool:
-    """Return True if the call was made in the name of this user, with whatever credential."""
+    # The user counts, not the credential: a call with a key is as much their own as one with a token.
     return approval.user_id is not None and approval.user_id == user.pk
 
 

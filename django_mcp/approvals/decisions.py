@@ -69,6 +69,7 @@ def _find_or_create(context: Context, tool: Tool, approval: Approval | None, *, 
             task.save(update_fields=["needs_approval", "message", "lease", "expires"])
             Approval.objects.filter(pk=approval.pk).update(task=task)
             if approval.state != Approval.State.PENDING:  # decided meanwhile
+                # After the commit, or a worker would look for a row that it cannot see yet.
                 database.on_commit(lambda: resume_task(task))
         if start:
             record(context, task)
@@ -78,6 +79,7 @@ def _find_or_create(context: Context, tool: Tool, approval: Approval | None, *, 
 def resume_task(task: Task) -> None:
     """Start a task whose approval request was decided. If it was denied, the task ends with that error."""
     found = Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker="")
+    # Only while nobody runs it. A decision and a recovery may both start it; one worker then claims it.
     if found.update(lease=store.lease_end(), message=""):
         start_task(task)
 
@@ -154,6 +156,8 @@ def _decide(
     approver = _reload_approver(by, approval, in_admin)
     fields = {"state": state, "decided": timezone.now(), "decided_by": approver, "reason": reason, **more}
     is_left_to_them = is_own(approval, approver) and may_decide(approval, approver, in_admin=in_admin)
+    # Conditional: of several people who decide at the same time, one does; the call may also have expired or been
+    # withdrawn since it was read.
     if not _decidable_by(approver, also_own=is_left_to_them).filter(pk=approval.pk).update(**fields):
         return False
     approval.refresh_from_db()
@@ -163,6 +167,7 @@ def _decide(
     )
     approval_requests.publish_event(approval)
     if approval.task is not None:
+        # A worker must see the decision, so the task waits for its commit.
         task = approval.task
         database.on_commit(lambda: resume_task(task))
     return True

@@ -307,6 +307,7 @@ def _try(notice: Notice) -> bool:
     except Exception as error:  # noqa: BLE001 - whatever networks, mail backends and templates raise
         _failed(notice, error)
         return False
+    # Whatever became of the claim: the message has left, and must not be sent again.
     _only(notice).update(delivered=timezone.now(), next_attempt=None, error="")
     return True
 
@@ -316,6 +317,7 @@ def _spread(notice: Notice) -> None:
     addresses = approvers(notice.approval)
     if not addresses:
         raise _Undelivered("No user who may approve this call has an e-mail address.")
+    # Addresses of ``APPROVAL_EMAILS`` have a notice already, and nobody gets two.
     known = {target.casefold() for target in notice.approval.notices.values_list("target", flat=True)}
     new = [address for address in addresses if address.casefold() not in known]
     with database.atomic():
@@ -333,6 +335,7 @@ def _failed(notice: Notice, error: Exception) -> None:
     logger.warning("An approval notice could not be delivered (%s to %s): %s", notice.kind, notice.target, words)
     # The approval request has expired by the next attempt.
     is_last = following >= notice.approval.expires
+    # Unless the claim expired while this attempt hung, and another process has made the next one.
     _only(notice).filter(attempts=notice.attempts).update(next_attempt=None if is_last else following, error=words)
 
 
@@ -350,6 +353,7 @@ class Sender:
     """Deliver notices in a background thread of this process, which ends when none are left."""
 
     def __init__(self) -> None:
+        # Orders the start of the thread and its end: a notice that is stored as it ends starts another.
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
@@ -362,6 +366,8 @@ class Sender:
 
     def look(self) -> None:
         """Start delivery unless it was checked in the last ``LOOK_SECONDS``."""
+        # Without the lock, as each read of approvals comes here. Two threads may both pass; the lock lets one start
+        # it.
         if time.monotonic() - self._looked >= LOOK_SECONDS:
             with self._lock:
                 self._start()
@@ -430,7 +436,7 @@ def make(approval: Approval) -> None:
 
 
 def wake() -> None:
-    """Deliver notices left by stopped processes. Cheap; called whenever approval requests are read."""
+    # For notices that stopped processes left. Cheap: called whenever approval requests are read.
     if _targets():
         sender.look()
 

@@ -50,7 +50,6 @@ def tools_of(server: MCPServer) -> Iterator[Tool]:
 
 
 def approved_digests() -> Mapping[tuple[str, str], str]:
-    """Return the digests of approved definitions by endpoint and tool. One query."""
     rows = ToolSnapshot.objects.values_list("server", "tool", "digest")
     return {(server, tool): digest for server, tool, digest in rows}
 

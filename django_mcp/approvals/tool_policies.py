@@ -29,7 +29,8 @@ SKEW = timedelta(seconds=1)
 
 
 def notify_tools_changed(server: MCPServer) -> None:
-    """Notify clients that the tool list has changed, once every process has the new policies."""
+    # The notice is held back for ``POLICY_CACHE_TTL``: a client that asked at once might reach a process that still
+    # has the old policies.
     server.pages = {}
     publish.publish([(publish.server_topic(server), _notification())])
 
@@ -103,6 +104,7 @@ def limit_client(client_id: str, tools: Iterable[ToolKey] | None) -> None:
     """
     stored = None if tools is None else sorted(f"{server}.{tool}" for server, tool in tools)
     with database.atomic():
+        # Locked, so that a change of the other limits of the client is not overwritten with what was read before it.
         row = ClientPolicy.objects.select_for_update().filter(client_id=client_id).first()
         if row is None:
             if stored is not None:
@@ -117,6 +119,7 @@ def limit_client(client_id: str, tools: Iterable[ToolKey] | None) -> None:
 def _on_changed(instance: ToolPolicy | ToolSnapshot, raw: bool = False, **_more: Any) -> None:
     if raw:
         return
+    # After the commit: a call that reloads the policies before it would keep the old ones until the cache expires.
     database.on_commit(policy_cache.expire)
     for server in every_server():
         if server.name == instance.server and instance.tool in server.tools:

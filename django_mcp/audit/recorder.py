@@ -96,6 +96,7 @@ class Recorder:
     @asynccontextmanager
     async def _record(self, context: Context, is_logged: bool) -> AsyncIterator["_RecordedCall"]:
         call = _RecordedCall(context, is_logged=is_logged)
+        # Only after a failed write: an entry before each call would double the writes.
         if writer.is_failing and call.is_logged and rows.is_there():
             facts, is_task = call.build_facts(Ended(entry.Outcome.FAILED), 0.0), context.channel.is_task
             call.row = await writer.begin_call(context.runner, facts, is_task=is_task)
@@ -146,6 +147,7 @@ class Recorder:
         minute = int(time.monotonic() // 60)
         if minute != self._minute:
             self._minute, self._refused = minute, 0
+        # Without a lock: a row too many is harmless.
         self._refused += 1
         return self._refused <= REFUSALS_A_MINUTE
 

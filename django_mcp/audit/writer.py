@@ -131,7 +131,7 @@ def _complete(call: Facts, alias: str) -> bool:
 
 
 def _delete_begun(begun: "asyncio.Future[int]") -> None:
-    """Delete the entry of a call that was refused or cancelled before it ran."""
+    # The call was refused or cancelled before it ran.
     if not begun.cancelled() and begun.exception() is None:
         log_pool().post(RequestLog.objects.filter(pk=begun.result()).delete)
 
@@ -303,6 +303,7 @@ class Writer:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         self._waiting.append(_Entry(facts, future))
+        # Read without a lock. Two loops may both queue a job, of which the second one finds nothing.
         if not self._is_called and self._loop is not loop:
             self._loop = loop
             loop.call_soon(self._call)  # entries of this iteration are written together
@@ -310,6 +311,7 @@ class Writer:
 
     def post(self, facts: Facts) -> None:
         """Write an entry without waiting. May be called from any thread."""
+        # Appending to a deque is atomic, so the thread that takes entries needs no lock.
         self._waiting.append(_Entry(facts))
         self._call()
 

@@ -54,7 +54,6 @@ def is_key(token: str) -> bool:
 
 
 def make_key() -> str:
-    """Return a new key: prefix, 256 random bits in base 62, checksum."""
     secret = _base62(secrets.randbits(256), 43)
     return PREFIX + secret + _checksum(secret)
 
@@ -303,7 +302,6 @@ def renewed(principal: Principal, server: MCPServer) -> Principal | None:
 
 @sensitive_variables()
 def keys_in_query(query: str) -> list[Credential]:
-    """Return the values of ``api_key`` in a query string, even empty ones."""
     return [Credential(value) for name, value in parse_qsl(query, keep_blank_values=True) if name == PARAMETER]
 
 
@@ -331,6 +329,7 @@ def note_use(row: "APIKey") -> None:
     guard = transaction.atomic(connection.alias) if connection.in_atomic_block else nullcontext()
     try:
         with guard:
+            # The value that was read is compared: of requests that come together, one writes.
             unchanged = APIKey.objects.filter(pk=row.pk, last_used=row.last_used)
             unchanged.update(last_used=now)
     except DatabaseError as error:

@@ -76,6 +76,7 @@ class IssuerKeys:
     def __init__(self, issuer: str, jwks_url: str | None = None) -> None:
         self.issuer = issuer
         self.jwks_url = jwks_url
+        # Guards the start of a fetch and its end. Keys are read without it: a fetch replaces them all at once.
         self._lock = FreshLock()
         self._keys: Sequence[Any] = ()
         self._fetched = self._tried = -math.inf

@@ -237,5 +237,5 @@ def _load(key: str) -> dict[str, Any]:
 
 
 def _never(request: HttpRequest) -> HttpResponse:
-    """Stand in for the view, which is not called."""
+    # It stands in for the view, which is not called.
     raise NotImplementedError

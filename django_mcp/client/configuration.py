@@ -46,7 +46,6 @@ class Target(NamedTuple):
         return f"Bearer {self.key or placeholder.format(self.variable)}"
 
     def headers(self, placeholder: str) -> dict[str, Any]:
-        """Return ``{"headers": ...}`` if a key is sent, otherwise {}."""
         return {"headers": {"Authorization": self.bearer(placeholder)}} if self.auth == "key" else {}
 
     @property

@@ -246,7 +246,7 @@ def _in_place_of(operation: Operation, run: Any, function: Any) -> Any:
     return run if getattr(function, "__self__", None) is operation and function.__name__ == "run" else None
 
 
-_VARIABLE = re.compile(r"<(?:[^>:]+:)?([^>]+)>")
+_VARIABLE = re.compile(r"<(?:[^<>:]+:)?([^<>]+)>")
 
 
 @dataclass(frozen=True)

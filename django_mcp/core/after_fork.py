@@ -26,6 +26,7 @@ class Table(Protocol):
 
 T = TypeVar("T", bound=Table)
 
+# Weak: pools and limits that nothing uses any more must not stay for a fork that never comes.
 _owners: WeakSet[Resettable] = WeakSet()
 _tables: list[Table] = []
 
@@ -57,11 +58,9 @@ class FreshLock:
         self._lock = self._make()
 
     def acquire(self, *, blocking: bool = True) -> bool:
-        """Take the lock; return False if it is taken and *blocking* is False."""
         return bool(self._lock.acquire(blocking=blocking))
 
     def release(self) -> None:
-        """Give the lock back."""
         self._lock.release()
 
     def __enter__(self) -> None:
@@ -72,6 +71,7 @@ class FreshLock:
 
 
 def _reset_all() -> None:
+    # A copy, for after_fork() may make objects that register themselves, as the threads of async tools do.
     for owner in list(_owners):
         owner.after_fork()
     for table in _tables:

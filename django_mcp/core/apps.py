@@ -53,10 +53,9 @@ Permission = Literal["camera", "microphone", "geolocation", "clipboardWrite"]
 logger = logging.getLogger("django_mcp")
 
 _CAPITAL = re.compile("[A-Z]")
-_VIEW = re.compile(r"<!--mcp-->(.*)<!--/mcp-->", re.DOTALL)
 _WHOLE = re.compile(r"\{%-?\s*extends\b|<html\b", re.IGNORECASE)
 _ROOTED = re.compile(
-    r"""(?:[=(,;]\s*(?:["']|&[#\w]+;)?|@import\s+(?:["']|&[#\w]+;))\s*/|\bping\s*=|<base\b""", re.IGNORECASE
+    r"""(?:[=(,;]\s*(?:(?:["']|&[#\w]+;)\s*)?|@import\s+(?:["']|&[#\w]+;)\s*)/|\bping\s*=|<base\b""", re.IGNORECASE
 )
 """Matches HTML that may contain an address from the root. Only such HTML is parsed, which takes much longer."""
 _ORIGIN_IN_PLACE = re.compile(
@@ -70,12 +69,15 @@ _CSS_ADDRESS = re.compile(
     r"""(?P<start>\burl\(\s*|@import\s+(?=["']))(?P<url>"[^"]*"|'[^']*'|[^"')\s]+)""", re.IGNORECASE
 )
 _IMAGE_SET = re.compile(r"""\b(image-set\()((?:[^()"']|"[^"]*"|'[^']*'|\([^()]*\))*)""", re.IGNORECASE)
-_IN_IMAGE_SET = re.compile(r"""(?P<function>\w+\([^()]*\))|(?P<url>"[^"]*"|'[^']*')""")
+# From the beginning of a word: from each of its letters, a long word would take quadratic time.
+_IN_IMAGE_SET = re.compile(r"""(?P<function>\b\w+\([^()]*\))|(?P<url>"[^"]*"|'[^']*')""")
+# Possessive, and at the beginning alone, where browsers read it: no whitespace or digit is tried twice.
 _REFRESH = re.compile(
-    r"""(?P<start>\s*[\d.]+\s*[;,]?\s*(?:url\s*=\s*)?)(?P<url>"[^"]*"?|'[^']*'?|\S.*)""", re.IGNORECASE
+    r"""\A(?P<start>\s*+[\d.]++(?:\s*+[;,])?+\s*+(?:url\s*+=\s*+)?+)(?P<url>"[^"]*"?|'[^']*'?|\S.*)""", re.IGNORECASE
 )
 _CANDIDATE = re.compile(r"[\s,]*([^\s,]\S*)")
-_SIZE = re.compile(r"(?:[^,(]|\([^)]*\))*,?")
+# A parenthesis that nothing closes ends with the attribute, as in HTML; it is not read again from each candidate.
+_SIZE = re.compile(r"(?:[^,(]|\([^)]*\)?)*,?")
 
 
 class App(Resource):
@@ -151,7 +153,7 @@ class App(Resource):
         Other templates are whole pages, whose scripts show the result.
         """
         if self._is_own_page is None or django_settings.DEBUG:
-            self._is_own_page = self.is_whole and not _VIEW.search(get_template(self.template_name).render(SHELL))
+            self._is_own_page = self.is_whole and _view_of(get_template(self.template_name).render(SHELL)) is None
         return not self._is_own_page
 
     @property
@@ -230,8 +232,8 @@ class App(Resource):
         given = {**SHELL, "result": result, "arguments": arguments, "is_shell": False, **more}
         html, loaded = self._render(context, template or self.template_name, given)
         self._warn_undeclared(context, loaded)
-        found = _VIEW.search(html)
-        return found[1] if found else html
+        found = _view_of(html)
+        return html if found is None else found
 
     def _render(self, context: Any, name: str, given: Mapping[str, Any]) -> tuple[str, Sequence[tuple[str, str]]]:
         values = {"title": self.definition.get("title", self.name), "request": context.request, "user": context.user}
@@ -414,12 +416,18 @@ class _Addresses(HTMLParser):
             self.loaded += inner.loaded
             return inner.html
         if name == "content":
-            return _REFRESH.sub(lambda found: f"{found['start']}{_quoted_as(found['url'], absolute)}", value, count=1)
+            return _REFRESH.sub(lambda found: f"{found['start']}{_quoted_as(found['url'], absolute)}", value)
         if name == "ping":
             return " ".join(map(absolute, value.split()))
         if name in {"srcset", "imagesrcset"}:
             return ", ".join(f"{absolute(url)} {size}".strip() for url, size in _candidates(value))
         return absolute(value)
+
+
+def _view_of(html: str) -> str | None:
+    _before, _mark, rest = html.partition("<!--mcp-->")
+    view, end, _after = rest.rpartition("<!--/mcp-->")
+    return view if end else None
 
 
 def _quoted_as(text: str, change: Callable[[str], str]) -> str:
@@ -468,7 +476,7 @@ def _source_of(backend: Any) -> str:
 
 
 def _site_files(context: Any) -> list[str]:
-    """Return the absolute addresses of ``STATIC_URL`` and ``MEDIA_URL``, which is "/" if it is not set."""
+    # MEDIA_URL is "/" if it is not set.
     urls = [url for url in (django_settings.STATIC_URL, django_settings.MEDIA_URL) if url and url != "/"]
     return [urljoin(_base(context), url) for url in urls]
 

@@ -158,7 +158,6 @@ class Channel:
         raise NotImplementedError
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: Any) -> T:
-        """``once`` for coroutine functions."""
         raise NotImplementedError
 
     def idempotency(self, call: str, arguments: str, *, is_shared: bool = False) -> IdempotencyRecord:

@@ -220,6 +220,7 @@ class Pool:
         self._finish = itertools.count(1).__next__
         self._finished = 0
         self._is_refused = False
+        # Guards the list of threads. It is held while one starts, never while a job runs.
         self._lock = threading.Lock()
         # Weak, because async_to_sync makes a loop for each of its calls.
         self._mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox] = WeakKeyDictionary()
@@ -270,6 +271,8 @@ class Pool:
         # few.
         if self._submit() - self._finished > len(self._threads) < self.size:
             self._start()
+        # Put after the thread was started: if none can be, no job is left that nothing runs. The context is copied
+        # now, as the caller may change its variables before the job begins.
         self._jobs.put(_Job(function, contextvars.copy_context(), future, mailbox))
         return future
 
@@ -288,6 +291,7 @@ class Pool:
         """
         if self._submit() - self._finished > len(self._threads) < self.size:
             self._start()
+        # An empty context: nobody waits for the job, and it must not keep a request alive that is over by then.
         self._jobs.put(_Job(function, contextvars.Context(), None, None))
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
@@ -301,6 +305,7 @@ class Pool:
             raise_as_call_error(error)
         finally:
             SyncToAsync.thread_sensitive_context.reset(token)
+            # Most calls never left the event loop, and have no thread to give back.
             if executor.thread is not None or executor.waiting:
                 async_threads().end(executor)
 
@@ -380,6 +385,7 @@ class Pool:
             # Keep nothing of this job alive until the next one.
             del job, function, context, future, mailbox
             value = error = None
+        # Connections belong to their thread: once it is gone, nothing else could close them.
         with suppress(Exception):
             connections.close_all()
 
@@ -438,6 +444,8 @@ class AsyncThreads:
         reset_after_fork(self)
 
     def after_fork(self) -> None:
+        # One lock for threads and queue: a thread that becomes free and a call that looks for one must not miss each
+        # other.
         self._lock = threading.Lock()
         self._threads = [_CallThread(number + 1) for number in range(self._size)]
         self.waiting: deque[CallExecutor] = deque()
@@ -455,6 +463,8 @@ class AsyncThreads:
             if not call.waiting:
                 for thread in sorted((thread for thread in self._threads if not thread.jobs), key=_CALLS):
                     with suppress(NoThread):  # then one that has started already is shared
+                        # Begun before it is assigned: a call that has a thread that did not start would wait for it
+                        # for ever.
                         self._begin(thread, job)
                         self._assign(call, thread)
                         return
@@ -483,11 +493,14 @@ class AsyncThreads:
             thread.calls += 1
 
     def _begin(self, thread: _CallThread, job: _CallJob) -> None:
+        # post() raises if no thread starts, so the job is counted after it. _run() cannot count it down before, since
+        # it waits for the lock that the caller holds.
         thread.pool.post(partial(self._run, thread, job))
         thread.jobs += 1
 
     def _run(self, thread: _CallThread, job: _CallJob) -> None:
         future, tell = job.future, None
+        # A job that was cancelled while it waited does not run, but is counted down like all others.
         if future.set_running_or_notify_cancel():
             try:
                 tell = partial(future.set_result, job.function())
@@ -544,20 +557,14 @@ FREE_THREADS = 2
 
 @cache
 def free_pool() -> Pool:
-    """Return the threads of the package's own reads and writes, which every call or stream may wait for.
-
-    They never run the site's code, so they are as fast as the database.
-    """
+    # They never run the site's code, so that what every call or stream waits for is as fast as the database.
     return Pool(FREE_THREADS, "own")
 
 
 @cache
 def checks_pool() -> Pool:
-    """Return half as many threads, of the site's code that decides before or beside its tools.
-
-    That is authentication, permissions, limits, lists, tasks and the results of async tools. They would otherwise wait
-    for synchronous tools, which may take minutes.
-    """
+    # What decides before or beside tools of the site: authentication, permissions, limits, lists, tasks and the
+    # results of async tools. They would otherwise wait for synchronous tools, which may take minutes.
     return Pool(ceil(settings.WORKER_THREADS / 2), "checks")
 
 
@@ -679,6 +686,7 @@ def _site_contexts(request: Callable[[], Any]) -> Iterator[None]:
     with ExitStack() as stack:
         for manager in context_managers():
             stack.enter_context(manager(request()))
+        # Reset before the managers end, also if one of them raises: the thread runs other calls afterwards.
         _of_thread.is_entered = True
         stack.callback(setattr, _of_thread, "is_entered", False)
         yield

@@ -88,6 +88,7 @@ def end_open_transactions() -> None:
             connection.alias,
         )
         if connection.connection is not None:
+            # The server may have closed it already. What counts is that no later write joins its transaction.
             with suppress(Exception):
                 connection.connection.close()
         del connections[connection.alias]
@@ -253,7 +254,9 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        # Read before the block ends, which resets it.
         is_kept = error is None and not transaction.get_connection(self._atomic.using).needs_rollback
+        # Taken out first: after suspended() a new transaction collects functions of its own.
         undoing, self._on_rollback = self._on_rollback, []
         try:
             self._atomic.__exit__(kind, error, traceback)
@@ -328,7 +331,7 @@ def _session() -> type[Model]:
 
 
 def storable_text(text: str) -> str:
-    """Return *text* without NUL, which PostgreSQL rejects, and with "?" for lone surrogates, which nothing can send."""
+    # PostgreSQL rejects NUL, and nothing can send lone surrogates.
     return text if text.isprintable() else text.replace("\0", "").encode(errors="replace").decode()
 
 

@@ -55,6 +55,7 @@ class Deadline:
         Raises:
             DeadlineExceeded: time has run out.
         """
+        # Together with give_up(): either the caller gets the result, or the transaction is rolled back.
         with self._lock:
             if self.has_passed:
                 self._given_up = True
@@ -69,6 +70,7 @@ async def answered_in_time(deadline: Deadline, run: Callable[[], Awaitable[T]]) 
         async with asyncio.timeout(None) as scope:
 
             def give_up() -> None:
+                # Not if the call has just finished: its result is on the way, and its effects are committed.
                 if deadline.give_up():
                     scope.reschedule(loop.time())
 

@@ -145,6 +145,7 @@ class Slots:
     def after_fork(self) -> None:
         self._taken = 0
         self._waiting: deque[Future[None]] = deque()
+        # Held for a few statements, so that release() finds each call either holding a slot or in the queue.
         self._lock = threading.Lock()
 
     def acquire(self, turn: "Future[None] | None" = None) -> bool:
@@ -153,6 +154,7 @@ class Slots:
             if self._taken < self._most:
                 self._taken += 1
                 return True
+            # Under the same lock: a slot that was released in between would wake nobody.
             if turn is not None:
                 self._waiting.append(turn)
             return False
@@ -177,6 +179,8 @@ class Slots:
         with self._lock:
             while self._waiting:
                 turn = self._waiting.popleft()
+                # False if the caller gave up; the slot is then for the next one in the queue. From here on the caller
+                # cannot cancel its turn any more, and releases the slot if it gives up.
                 if turn.set_running_or_notify_cancel():
                     break
             else:
@@ -363,6 +367,7 @@ async def run_to_completion(runner: Runner, function: Callable[[], T]) -> T:
         raise
 
 
+# Weak: the slots of a tool that was unregistered go with its last call.
 _slots: WeakKeyDictionary[Tool, Slots] = WeakKeyDictionary()
 _lock = FreshLock()
 

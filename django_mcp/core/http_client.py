@@ -50,6 +50,7 @@ class Resolver:
     """
 
     def __init__(self, most: int) -> None:
+        # Fresh after a fork: threads of the parent hold places, and would never release them in the child.
         self._places = FreshLock(partial(threading.BoundedSemaphore, most))
 
     def resolve(self, host: str, port: int, timeout: float) -> Sequence[str]:
@@ -91,6 +92,7 @@ class Resolver:
             found = error
         finally:
             self._places.release()
+        # Put after the place is free, for whoever waits may start the next lookup at once.
         answers.put(found)
 
 
@@ -209,6 +211,7 @@ class _TimedConnection(HTTPConnection):
         except TimeoutError as error:
             raise ConnectTimeoutError(self, str(failure)) from error
         finally:
+            # The certificate is compared, and a second attempt made, with the name.
             self._dns_host = host
         raise failure
 

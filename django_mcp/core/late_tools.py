@@ -59,9 +59,11 @@ class LateTool(Tool):
     mirrors: Any = _Completed()
     _definition: dict[str, Any]
     _output: Output
+    # Weak: tools that a reload of the site or a test replaced are not completed any more.
     _waiting: ClassVar["WeakSet[LateTool]"] = WeakSet()
 
     def __init__(self, call: Callable[..., Any], **options: Any) -> None:
+        # Reentrant, since completing a tool reads its attributes, which complete it.
         self._lock, self._is_whole, self._tries = FreshLock(threading.RLock), True, 0
         self._failure: Exception | None = None
         super().__init__(call, context_type=Context, **options)
@@ -88,6 +90,7 @@ class LateTool(Tool):
         Errors are raised here, at its declaration, rather than when first listed.
         """
         if apps.ready:
+            # Without its tables, as before the first migrate, the tool is completed when it is first listed.
             with suppress(Error), described():
                 self._fill(self.made())
                 self._is_whole = True
@@ -125,6 +128,7 @@ class LateTool(Tool):
             executor.submit(_complete_all, self, list(self._waiting)).result()
 
     def _complete_here(self) -> None:
+        # Read before the lock: who waited for another thread does not try again what just failed there.
         tries = self._tries
         with self._lock:
             if self._is_whole or self._tries != tries:  # another thread has tried meanwhile
@@ -158,10 +162,8 @@ SHOWN = ("description", "inputSchema")
 
 @contextmanager
 def described() -> Iterator[None]:
-    """Undo what the description of a tool writes, and let it be in the site's language.
-
-    It is kept for all callers, so it must not be in the language of the first, nor of a request that imports a URLconf.
-    """
+    # A description is kept for all callers, so it must not be in the language of the first, nor of a request that
+    # imports a URLconf.
     with without_effects(), translation.override(settings.LANGUAGE_CODE):
         yield
 

@@ -207,6 +207,7 @@ class PolicyCache:
 
     def expire(self) -> None:
         """Reload before the next call, even if a reload is in progress."""
+        # Counted, so that a reload in progress knows that what it has read may be out of date (_read).
         self._expired += 1
         self._retry = 0.0
         self.due = NEVER if self.reload is None else 0.0
@@ -221,6 +222,7 @@ class PolicyCache:
         Raises:
             InternalError: they cannot be read, and never were.
         """
+        # Looked at again under the lock: threads that waited for a reload find it done.
         with self._lock:
             if self.reload is not None and self.due <= monotonic():
                 if self._retry > monotonic():  # reject calls, without a query for each

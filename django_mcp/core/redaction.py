@@ -401,6 +401,7 @@ def _published(tool: Tool | Prompt) -> Schemas:
     return tuple(schema for schema in both if isinstance(schema, Mapping))
 
 
+# Weak, as tools may be registered again; and with the definition that was read, which may be replaced.
 _schemas: "WeakKeyDictionary[Tool | Prompt, tuple[Any, Schemas]]" = WeakKeyDictionary()
 
 

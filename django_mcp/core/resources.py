@@ -95,10 +95,7 @@ site_checks: list[Callable[[MCPServer], bool]] = []
 
 
 def checking_pool(server: MCPServer) -> Pool:
-    """Return the threads in which an endpoint's callers are looked up again.
-
-    The site's if any of its code takes part; otherwise slow tools must not delay a revocation.
-    """
+    # The site's threads if any of its code takes part; otherwise slow tools must not delay a revocation.
     asks_site = server.user_passes_test is not None or any(check(server) for check in site_checks)
     return checks_pool() if asks_site else free_pool()
 

@@ -77,10 +77,8 @@ def one_of(values: Iterable[Any]) -> Any:
 
 
 def optional(annotation: Any) -> Any:
-    """Return an annotation for an argument that may be omitted.
-
-    Null is accepted for it, because models send it, but not published in the schema, where it would cost tokens.
-    """
+    # Models send null for what they omit. It is accepted, but not published in the schema, where it would cost
+    # tokens.
     return Annotated[annotation | None, WithJsonSchema(json_schema(TypeAdapter(annotation), "validation"))]
 
 

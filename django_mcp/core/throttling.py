@@ -70,6 +70,7 @@ class RateThrottle:
             return True
         try:
             number = _number(f"{key}.{int(self.now // self.rate.seconds)}", self.rate)
+        # A cache that is away must not close the endpoint.
         except Exception as error:  # noqa: BLE001 - each cache has errors of its own
             log_rate_limited(logging.WARNING, "%s are not counted because the cache failed: %r", self.scope, error)
             return True

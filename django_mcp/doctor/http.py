@@ -91,6 +91,7 @@ class Stream:
         deadline = time.monotonic() + within
         while True:
             try:
+                # Never 0, with which the socket would not wait at all.
                 self.sock.settimeout(max(0.01, deadline - time.monotonic()))
                 line = self.response.readline()
             except TimeoutError:
@@ -179,6 +180,7 @@ class HTTPClient:
     def open(self, method: str, headers: Mapping[str, str], body: bytes | None = None) -> Stream | None:
         """Send a request and read only the head of its response; None after a timeout."""
         connection = self.connect(self.parts)
+        # Kept here: http.client forgets it for a response that ends with the connection.
         sock = connection.sock
         try:
             connection.request(method, request_target(self.parts), body, dict(headers))
@@ -213,6 +215,7 @@ class HTTPClient:
         return error
 
     def certificate_names(self, parts: SplitResult) -> str:
+        # Without the name, which is what is wrong; getpeercert() is empty for what is not verified at all.
         context = ssl.create_default_context()
         context.check_hostname = False
         certificate: Any = {}

@@ -153,7 +153,7 @@ def preflight(diagnosis: Diagnosis, origin: str) -> None:
 SOON_DAYS = 14
 """Days before expiry at which a certificate is reported."""
 _REDIRECTS = {301, 302, 303, 307, 308}
-_PASSWORD = re.compile(r"<input[^>]+type=[\"']?password", re.IGNORECASE)
+_PASSWORD = re.compile(r"<input[^<>]+type=[\"']?password", re.IGNORECASE)
 _LOGIN = re.compile(r"log-?in|sign-?in|/oauth2/start|/saml", re.IGNORECASE)
 _UNKNOWN_HOST = re.compile(r"Unknown host '([^']*)'")
 _BY_STATUS = {502: "answer.bad-gateway", 504: "answer.gateway-timeout", 503: "answer.unavailable"}

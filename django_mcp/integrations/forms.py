@@ -726,7 +726,7 @@ class DeclaredForm:
         return call, form
 
     def _fixed(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments that are no fields of the form."""
+        # Rows that the form is made with, and the row that it changes: arguments that are no fields of the form.
         names = [] if self._parents is None else [*self._parents.models]
         return {name: given.get(name) for name in [*names, *([] if self._lookup is None else [self._lookup.name])]}
 

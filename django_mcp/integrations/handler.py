@@ -215,7 +215,7 @@ def _class_view(cls: Any, options: Mapping[str, Any]) -> Any:
 
 
 def _reach_row(view: Any, *_: Any, **__: Any) -> Any:
-    """Take the place of ``DeletionMixin.delete``."""
+    # In place of ``DeletionMixin.delete``, which would delete it.
     view.object = view.get_object()
     raise _Reached
 

@@ -86,7 +86,8 @@ def _expanded(uri: str, variables: dict[str, Any]) -> str:
 CONTEXT = "_context"
 """Parameter that takes the call's context. Template variables must not begin with an underscore."""
 
-_COMMENT = re.compile(r"\{%\s*comment\b[^%]*%\}(.*?)\{%\s*endcomment\s*%\}", re.DOTALL)
+# One that nothing closes ends with the template, so that the search does not go on behind it.
+_COMMENT = re.compile(r"\{%\s*comment\b[^%]*%\}(.*?)(?:\{%\s*endcomment\s*%\}|\Z)", re.DOTALL)
 _MARKUP = (".html", ".htm", ".xhtml", ".xml", ".svg")
 
 

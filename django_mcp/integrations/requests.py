@@ -210,10 +210,8 @@ def _copied() -> Iterator[str]:
 
 
 def _caller(ctx: Context) -> str:
-    """Return a cookie value that separates cached pages varying on ``Cookie`` by caller.
-
-    It is no credential, but an HMAC, so that no page can be planted for another caller.
-    """
+    # Separates cached pages that vary on ``Cookie``, by caller. An HMAC, and no credential: no page can be planted
+    # for another caller.
     who = f"{ctx.principal.kind}\n{ctx.principal.id}"
     return salted_hmac("django_mcp.integrations.requests", who, algorithm="sha256").hexdigest()[:32]
 

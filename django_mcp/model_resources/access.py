@@ -195,7 +195,6 @@ def _has_title_elsewhere(bound: BoundResource) -> bool:
 
 
 def _rows_as(relative: Relative, rows: models.QuerySet[Any], obj: Any) -> models.QuerySet[Any]:
-    """Return the one of *rows*, of a model of *relative*, that *obj* also is."""
     return rows.using(obj._state.db).filter(**_row_as(relative, obj))[:1]  # noqa: SLF001 - Django's documented API
 
 

@@ -220,7 +220,7 @@ class _Text(HTMLParser):
             self._parts.append(text)
 
 
-_RICH = re.compile(r"\s*<(?:p|div|h[1-6]|ul|ol|table|blockquote|section|article|figure)\b[^<]*>.*>\s*", re.DOTALL)
+_RICH = re.compile(r"\s*<(?:p|div|h[1-6]|ul|ol|table|blockquote|section|article|figure)\b[^<>]*>.*>\s*", re.DOTALL)
 """Matches the elements that editors of rich text save."""
 
 

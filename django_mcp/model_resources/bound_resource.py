@@ -267,7 +267,6 @@ class BoundResource:
 
 
 def _display(name: str | None, verbose: Any, *, is_named: bool = False) -> Any:
-    """Return the words for display: those of a name that the declaration sets, unless the model's are translated."""
     return name.replace("_", " ") if name and (is_named or not isinstance(verbose, Promise)) else verbose
 
 

@@ -250,10 +250,8 @@ def _is_of_database(model: type[models.Model], name: str, attribute: Any) -> boo
 
 
 def is_backwards(field: Any) -> bool:
-    """Return True for the reverse of a ``GenericRelation`` with ``related_query_name``.
-
-    Queries can follow it to a single row, but the attribute of that name is a manager of something else.
-    """
+    # The reverse of a ``GenericRelation`` with ``related_query_name``: queries can follow it to a single row, but the
+    # attribute of that name is a manager of something else.
     return bool(field.is_relation and field.auto_created and not field.concrete and field.many_to_one)
 
 

@@ -121,10 +121,8 @@ def _initial(field: Any, initial: Any) -> Any:
 
 
 def _takes_values(widget: forms.Widget) -> bool:
-    """Return False for a custom widget, which may convert values to something that its field expects.
-
-    One of several inputs makes the value of its field from them, and a call has that value.
-    """
+    # A custom widget may convert values to something that its field expects. One of several inputs makes the value of
+    # its field from them, and a call has that value.
     is_of_django = type(widget).value_from_datadict.__module__.startswith("django.")
     return is_of_django or isinstance(widget, forms.MultiWidget)
 

@@ -1,7 +1,6 @@
 """``ToolSource`` and its two kinds here: form and formset classes as the arguments of a tool."""
 
 import inspect
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -504,7 +503,10 @@ def _same(value: Any) -> Any:
 
 def form_verbose_name(form_class: type) -> str:
     """Return ``send invoice`` for ``SendInvoiceForm``."""
-    return re.sub(r"(\s*\bform(\s?set)?)+$", "", camel_case_to_spaces(form_class.__name__)) or "form"
+    words = camel_case_to_spaces(form_class.__name__).split()
+    while words[-1:] in (["form"], ["formset"]) or words[-2:] == ["form", "set"]:
+        del words[-2 if words[-1] == "set" else -1 :]
+    return " ".join(words) or "form"
 
 
 _COUNTS = ("TOTAL_FORMS", "INITIAL_FORMS", "MIN_NUM_FORMS", "MAX_NUM_FORMS")

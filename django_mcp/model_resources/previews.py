@@ -454,7 +454,7 @@ def _also(bound: BoundResource, obj: Any) -> Row:
 
 
 def _digest(keys: Mapping[Any, set[Any]]) -> str:
-    """Return a keyed hash of rows, from which their keys cannot be guessed."""
+    # Keyed, so that keys of rows cannot be guessed from it.
     named = sorted(f"{model._meta.label} {key!r}" for model, gone in keys.items() for key in gone)  # noqa: SLF001
     return salted_hmac("django_mcp.previews", "\n".join(named), algorithm="sha256").hexdigest()
 

@@ -104,6 +104,7 @@ def _all_or_nothing() -> Iterator[None]:
     before = snapshots()
     try:
         yield
+    # Also for what is no Exception: a Ctrl-C in a shell must not leave half a registration.
     except BaseException:
         restore_all(before)
         raise

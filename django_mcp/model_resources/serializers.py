@@ -331,7 +331,6 @@ def row_schema(bound: BoundResource, columns: Iterable[OutputField]) -> dict[str
 
 
 def serialize_link(bound: BoundResource, obj: Any, access: RowAccess) -> dict[str, Any] | None:
-    """Return the URI and title of a row, or None if the caller may not view it."""
     return {"uri": bound.uri_of(obj), "title": title_of(bound, obj, access)} if access.can_view(bound, obj) else None
 
 

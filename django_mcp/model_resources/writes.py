@@ -215,7 +215,7 @@ class WholeRowMixin:
 
 
 def _unset(obj: Any) -> set[str]:
-    """Return the fields of a new row that ``save_model`` or the database sets later."""
+    # ``save_model`` or the database sets these later.
     fields = obj._meta.fields if obj._state.adding else ()  # noqa: SLF001 - Django's documented API
     return {field.name for field in fields if _is_unset(obj, field)}
 

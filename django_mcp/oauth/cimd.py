@@ -224,6 +224,7 @@ PAUSE_SECONDS = 60 * 60
 """How long the metadata does not advertise documents after one of ``KNOWN_HOSTS`` was unreachable."""
 
 _PAUSED = "django_mcp.documents.unreachable"
+# Fresh after a fork, as a thread of the parent may hold a slot.
 _slots = FreshLock(partial(threading.BoundedSemaphore, MAX_FETCHES))
 
 

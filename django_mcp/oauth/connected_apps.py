@@ -96,7 +96,7 @@ def active_tokens() -> QuerySet[Any]:
 
 
 def active_endpoint_tokens() -> QuerySet[Any]:
-    """Return the tokens of ``active_tokens()`` with a user and a resource, which alone open endpoints."""
+    # Only tokens with a user and a resource open endpoints.
     return active_tokens().filter(user__isnull=False).exclude(resource=[])
 
 

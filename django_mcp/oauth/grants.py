@@ -33,11 +33,8 @@ def checksum_of(token: str) -> str:
 
 
 def family_of(code: str) -> uuid.UUID:
-    """Return the token family of an authorization code.
-
-    Derived from the code, it identifies the tokens of a replayed code whose row is deleted. It does not reveal the
-    code.
-    """
+    # Derived from the code, it identifies the tokens of a replayed code whose row is deleted, and does not reveal the
+    # code.
     digest = hashlib.sha256(b"family of the code " + code.encode()).digest()
     return uuid.UUID(bytes=digest[:16], version=5)  # MariaDB takes no UUID without a version
 

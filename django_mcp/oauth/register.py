@@ -35,11 +35,8 @@ _FAST = "sha256$"
 
 
 def hash_secret(secret: str) -> str:
-    """Return the form in which a generated secret is stored: a fast hash, which 256 random bits allow.
-
-    A slow one would cost a fifth of a second at each use, which anyone can cause. The toolkit keeps the form as it is
-    in applications without ``hash_client_secret``.
-    """
+    # A fast hash, which 256 random bits allow: a slow one would cost a fifth of a second at each use, which anyone
+    # can cause. The toolkit keeps the form as it is in applications without ``hash_client_secret``.
     return _FAST + hashlib.sha256(secret.encode()).hexdigest()
 
 

@@ -147,6 +147,7 @@ class ClientAuthenticationMixin(OAuth2Validator):  # type: ignore[misc]
             attempt.count()
         if not super()._check_secret(provided_secret, stored_secret):
             return False
+        # Cleared as a whole, which costs each client one slow hash: an order of use would cost at each request.
         if len(_verified) >= MAX_VERIFIED:
             _verified.clear()
         _verified[digest] = None
@@ -287,10 +288,8 @@ def is_full(row: Any) -> bool:
 
 
 def lock_rows(rows: Any) -> int:
-    """Lock rows by UPDATE until the transaction ends, and return how many there are.
-
-    SQLite has no ``SELECT FOR UPDATE``, and rejects writes of a transaction that read before another one wrote.
-    """
+    # By UPDATE: SQLite has no SELECT FOR UPDATE, and rejects writes of a transaction that read before another one
+    # wrote.
     return int(rows.update(updated=timezone.now()))
 
 

@@ -382,7 +382,7 @@ class Output:
 
 
 def without_blanks(content: Sequence[Mapping[str, Any]], instead: str = "") -> list[dict[str, Any]]:
-    """Return content blocks without blank texts, which model providers reject; if none is left, *instead* as text."""
+    # Model providers reject blank texts, and a result without any content.
     kept = [dict(block) for block in content if block["type"] != "text" or block["text"].strip()]
     return kept or [{"type": "text", "text": instead or NOTHING}]
 

@@ -76,5 +76,5 @@ def _message(item: Any) -> PromptMessage:
 
 
 def strings_only(arguments: Mapping[str, Any]) -> list[str]:
-    """Return the names of arguments that are not strings (GetPromptRequestParams requires strings)."""
+    # GetPromptRequestParams requires strings.
     return [name for name, value in arguments.items() if not isinstance(value, str)]

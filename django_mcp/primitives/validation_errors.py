@@ -14,7 +14,8 @@ from django_mcp.protocol.json_schema import alternatives
 _MAX_SHOWN = 60
 _PLAIN = re.compile(r"[\w .,:+-]+")
 """Text that needs no escapes in JSON."""
-_NAMED = re.compile(r"'((?:[^'\\]|\\.)*)'")
+_NAMED = re.compile(r"'((?:[^'\\]|\\.?)*+)('?)", re.DOTALL)
+"""Matches a quoted text also up to the end, where nothing closes it: else each quote would be followed to the end."""
 
 
 MAX_WORD = 100
@@ -53,7 +54,7 @@ def hint(wanted: str, value: Any, *, is_optional: bool) -> str:
         return "; send the JSON value itself, not a string that contains it."
     if (mended := _mended(wanted, value)) is not None:
         return f"; write {mended}." if len(mended) < _MAX_SHOWN else "."
-    if isinstance(value, str) and (named := _NAMED.findall(wanted)):
+    if isinstance(value, str) and (named := [name for name, closed in _NAMED.findall(wanted) if closed]):
         folded = {name.casefold(): name for name in named}
         close = close_matches(value[:MAX_WORD].casefold(), folded)
         return f". Did you mean {folded[close[0]]!r}?" if close else "."
@@ -183,7 +184,7 @@ def predicate(detail: Any) -> str | None:
     return words.removeprefix("Input should ") if words.startswith("Input should be ") else None
 
 
-_CONSTANT = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\b(None|True|False)\b""")
+_CONSTANT = re.compile(r"""('(?:[^'\\]|\\.?)*+'?|"(?:[^"\\]|\\.?)*+"?)|\b(None|True|False)\b""", re.DOTALL)
 
 
 def _as_json(expected: str) -> str:

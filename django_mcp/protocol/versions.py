@@ -18,5 +18,4 @@ BATCHING: frozenset[str] = frozenset({"2025-03-26"})
 
 
 def negotiate(requested: object) -> str:
-    """Return the version to answer ``initialize`` with: the requested one if legacy, else the newest legacy one."""
     return requested if isinstance(requested, str) and requested in LEGACY else LEGACY[0]

@@ -60,6 +60,8 @@ def append(entries: Iterable[tuple[str, str]]) -> None:
     if database.own_connection().vendor == "sqlite":
         append_numbered(entries)
         return
+    # Without positions: giving one would hold a lock until the end of the transaction, for which all other writers
+    # wait.
     Event.objects.bulk_create(_rows(entries))
     database.on_commit(notify_readers)
 
@@ -77,6 +79,7 @@ def append_numbered(entries: Iterable[tuple[str, str]]) -> list[int]:
         for row, position in zip(rows, positions, strict=True):
             row.position = position
         Event.objects.bulk_create(rows)
+    # Readers that were woken before the commit would find nothing, and sleep.
     database.on_commit(notify_readers)
     return positions
 

@@ -181,6 +181,7 @@ class Subscription:
             elif self.ended:
                 return
             else:
+                # Nothing is awaited between take() and this, so no wake-up is lost in between.
                 arrived.clear()
                 await arrived.wait()
 
@@ -202,6 +203,7 @@ class Subscription:
         if self._buffer is None:
             self._buffer = []
         self._buffer.append(entry)
+        # The client does not read. Its stream ends, so that it does not fill the memory.
         if len(self._buffer) > MAX_BUFFERED:
             self._buffer = None
             self.ended = True
@@ -217,12 +219,12 @@ class Subscription:
             self.end()
 
     def end(self) -> None:
-        """End after the buffered events."""
+        # The events that are buffered are read first.
         self.ended = True
         self._wake()
 
     def revoke(self) -> None:
-        """End now, without the buffered events."""
+        # The events that are buffered go too: the caller may no longer read them.
         self._buffer, self.revoked = None, True
         self.end()
 
@@ -270,6 +272,7 @@ class Follower:
         began = timezone.now()
         try:
             newest = await newest_position()
+            # Checked after the wait: of streams that join together, only one starts the task.
             if self._task is None:
                 self._position, self._began = newest, began
                 self._listener.start()
@@ -300,6 +303,7 @@ class Follower:
             self._notified.set()
 
     def end(self) -> None:
+        # A copy: streams leave while they are ended.
         for subscription in list(self._last_output):
             _end(subscription)
 
@@ -326,6 +330,7 @@ class Follower:
         until = time.monotonic() + min(pause, settings.KEEP_ALIVE_INTERVAL)
         while not self._notified.is_set() and (left := until - time.monotonic()) > 0:
             self._maintain_streams()
+            # Woken up also without an event: for the end of the server, expired tokens and keep-alives.
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(left, SHUTDOWN_CHECK_SECONDS)):
                     await self._notified.wait()
@@ -374,12 +379,14 @@ class Follower:
             self.end()
         if self._expiry <= time.time():
             self._end_expired()
+        # One look at a time, or looks would pile up behind a slow database.
         if self._checking is None and (due := self._due(self._last_check)):
             self._checking = create_background_task(self._check_credentials(due))
         self._keep_alive()
 
     def _clear_regularly(self) -> None:
         if time.monotonic() - self._cleared >= CLEAR_SECONDS:
+            # Noted before it is done: after a failure the next try is after the interval, not after each event.
             self._cleared = time.monotonic()
             create_background_task(_clear())
 
@@ -404,6 +411,7 @@ class Follower:
         old = takewhile(lambda item: item[1] <= now - period, times.items())
         due = [subscription for subscription, _ in islice(old, most)]
         for subscription in due:
+            # Moved to the end, so that the dict stays sorted by time.
             del times[subscription]
             times[subscription] = now
         return due

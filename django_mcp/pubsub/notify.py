@@ -44,6 +44,7 @@ class Listener:
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()
+        # Weak: the listener would keep a loop alive that its owner has dropped.
         self.loop = ref(loop)
         _listeners.add(self)
         if self._task is None and shared_layer() is not None:
@@ -52,6 +53,7 @@ class Listener:
     async def stop(self) -> None:
         _listeners.discard(self)
         self.works = False
+        # Taken first, as start() may be called while this waits.
         listening, self._task = self._task, None
         while listening is not None and not listening.done():
             listening.cancel()  # repeated, because a connecting Redis client may swallow it
@@ -180,6 +182,7 @@ class _Sender:
         reset_after_fork(self)
 
     def after_fork(self) -> None:
+        # One condition for both directions: notify() wakes the thread, and the thread wakes flush().
         self._changed = threading.Condition()
         self._asked = self._sent = 0
         self._thread: threading.Thread | None = None
@@ -189,6 +192,7 @@ class _Sender:
             self._asked += 1
             if self._thread is None:
                 thread = threading.Thread(target=self._work, name="django-mcp-notify", daemon=True)
+                # Kept once it runs: if it cannot start, the next notification tries again.
                 thread.start()
                 self._thread = thread
                 if not self._is_registered:

@@ -74,6 +74,7 @@ class StepRecord:
         self.expires = _expiry()
         step = self._step()  # without the write lock, which a running call may hold
         if step is not None and step.expires <= timezone.now():
+            # Several attempts may delete it. The unique key of the row that is created below lets in one of them.
             step.delete()
             step = None
         if step is None:
@@ -86,6 +87,7 @@ class StepRecord:
                 step = self._step()
             else:
                 return None
+        # This attempt's own claim: its commit succeeded although an error came back, or its task runs again.
         if step is not None and not step.done and step.value == self._claim:
             with database.atomic():
                 self._own().update(expires=self.expires)
@@ -196,6 +198,8 @@ def lock(*name: str) -> None:
     rows = Step.objects.filter(call=call, key=LOCK)
     if not rows.update(done=True):
         expires = timezone.now() + datetime.timedelta(seconds=LOCK_SECONDS)
+        # Another transaction may insert it meanwhile: the insert waits for its end, and the UPDATE then takes the
+        # lock.
         Step.objects.bulk_create([Step(call=call, key=LOCK, done=True, expires=expires)], ignore_conflicts=True)
         rows.update(done=True)
 
@@ -316,6 +320,7 @@ def extend(call: str, until: datetime.datetime | None = None) -> None:
 def _claim_all(calls: Calls, key: str) -> bool:
     taken: list[str] = []
     for call, expires in calls.items():
+        # All or none: what was claimed before is given back, or its step could never run.
         if not claim_step(call, key, expires):
             _release(taken, key)
             return False

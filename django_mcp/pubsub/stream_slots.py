@@ -24,7 +24,6 @@ _lock = FreshLock(threading.RLock)
 
 
 def size_of(uris: Iterable[str]) -> int:
-    """Return about how many bytes a stream needs for *uris*."""
     return sum(len(uri) + URI_BYTES for uri in uris)
 
 

@@ -223,7 +223,6 @@ def replace_stream(key: Hashable) -> Begun:
 
 
 def has_stream(key: Hashable) -> bool:
-    """Return True if a stream of this process has the key."""
     return key in _readers
 
 

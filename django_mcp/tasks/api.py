@@ -163,10 +163,7 @@ def _create(
 
 
 def record(context: Context, task: Task) -> None:
-    """Write the request log entry of a call answered with a task, in the transaction that creates it.
-
-    Later the task may hold SQLite's write lock.
-    """
+    # In the transaction that creates the task, for later the task may hold SQLite's write lock.
     if context.channel.record is not None:
         context.channel.record(context.channel.announce_task(task).fields)
 

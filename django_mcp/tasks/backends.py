@@ -66,6 +66,7 @@ class InProcessBackend:
             NoThread: see ``Pool.post``.
         """
         try:
+            # Before it is queued: the job may begin at once, and moves the task from queued to running.
             heartbeat.add_queued(task.task_id)
             _pool().post(partial(_run_in_turn, task.task_id, _slots_of(task), crash_listener.get()))
         except BaseException:

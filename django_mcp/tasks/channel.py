@@ -63,6 +63,7 @@ class CancellableInline(Inline):
                     raise
                 raise Cancelled from None
             finally:
+                # Under the lock: cancel() must not cancel a task that is over, of a loop that is closed.
                 with self._lock:
                     self._waiting = None
 
@@ -73,6 +74,8 @@ class CancellableInline(Inline):
             is_new, self._cancelled = not self._cancelled, True
             if is_new and self._waiting is not None:  # once: a second cancel would interrupt cleanup
                 loop, task = self._waiting
+                # A heartbeat or another thread calls this, and tasks may only be cancelled in the thread of their
+                # loop.
                 loop.call_soon_threadsafe(task.cancel)
 
 
@@ -137,6 +140,7 @@ class TaskChannel(StepChannel):
             self._message_count += 1
             self._message_bytes += len(encoded)
             if self._message_bytes <= MAX_STORED_BYTES:
+                # A copy: the tool may change what it logged before the heartbeat saves it.
                 self._messages.append(json.loads(encoded))
 
     def note_progress(self, progress: float, total: float | None, message: str | None) -> None:
@@ -151,6 +155,7 @@ class TaskChannel(StepChannel):
 
     def flush(self) -> None:
         """Save what is buffered. Heartbeat and task do so one at a time."""
+        # Without the lock: what is added just now is saved by the next heartbeat, or at the end.
         if self._progress is None and not self._messages:
             return
         # Lock order: transaction, then _saving. On SQLite the heartbeat waits here for the tool's transaction, and
@@ -159,6 +164,7 @@ class TaskChannel(StepChannel):
             self._save()
 
     def _save(self) -> None:
+        # Again, under _saving: the other thread may have saved it meanwhile.
         if self._progress is None and not self._messages:
             return
         with database.atomic():
@@ -189,6 +195,7 @@ class TaskChannel(StepChannel):
                 self._save()
             finally:
                 self._saving.release()
+        # The row is of another run once the lease has expired. Raising rolls back what the tool wrote in this one.
         if not store.finish(self.task, result=plain(fields)):
             self.cancelled = True
             raise Cancelled

@@ -127,10 +127,12 @@ def still_working(held: Mapping[str, str]) -> set[str]:
 def renew_queued(task_id: str) -> bool:
     """Lease a task that is about to be queued again. Return False if it need not or must not be run."""
     found = Task.objects.filter(task_id=task_id, status=Task.Status.WORKING, worker="", expires__gt=timezone.now())
+    # Conditional: a worker that took the task meanwhile has a lease of its own, which this must not move.
     return bool(found.update(lease=lease_end()))
 
 
 def end_lease(task: Task) -> None:
+    # Only without a worker: a run that has begun meanwhile keeps its lease.
     Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker="").update(lease=None)
 
 
@@ -152,7 +154,6 @@ def to_check(held: Collection[str], after: int, most: int) -> list[Task]:
 
 
 def take_over(task: Task) -> bool:
-    """Take an abandoned task from its worker. Return False if another process was faster."""
     # The lease that was read is compared: several processes may find the task abandoned, and one may take it.
     found = Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker=task.worker, lease=task.lease)
     return bool(found.update(worker="", lease=lease_end()))
@@ -203,6 +204,7 @@ def fail(task: Task, error: Mapping[str, Any]) -> bool:
 def cancel(task: Task) -> bool:
     """Cancel a task, wherever it runs. Return False if it is over."""
     with database.atomic():
+        # Whoever runs it. The run notices at its next heartbeat, and what it saves until then matches no row (_held).
         found = Task.objects.filter(pk=task.pk, status__in=UNFINISHED)
         if not found.update(
             status=Task.Status.CANCELLED, message="The task was cancelled.", updated=timezone.now(), lease=None

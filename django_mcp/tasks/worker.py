@@ -57,12 +57,15 @@ class LeaseHeartbeat:
     def __init__(self) -> None:
         self._queued: set[str] = set()
         self._running: dict[str, TaskChannel] = {}
+        # The first guards what is held, for a moment each. The second orders the writes of leases, which may take
+        # long.
         self._lock, self._lease_lock = threading.Lock(), threading.Lock()
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
         self._failing = False
         self._is_registered = self._is_released = False
         self.recover_lost: Callable[[], object] = lambda: None
+        # A lock and not a flag: it is taken by this object's thread, and released by one of a pool.
         self._checked, self._checked_to, self._checking = time.monotonic(), 0, threading.Lock()
         reset_after_fork(self)
 
@@ -89,10 +92,12 @@ class LeaseHeartbeat:
             # The next run of the task may have started already.
             if self._running.get(channel.task.task_id) is channel:
                 del self._running[channel.task.task_id]
+            # The thread ends now, and not after its next pause.
             if not self._queued and not self._running:
                 self._wake.set()
 
     def holds(self, task_id: str) -> bool:
+        # Without the lock: the answer may be out of date as soon as it is given.
         return task_id in self._running or task_id in self._queued
 
     def cancel(self, task_id: str) -> None:
@@ -208,6 +213,7 @@ class LeaseHeartbeat:
             store.release(self._held())
 
     def after_fork(self) -> None:
+        # The tasks go on in the parent, and a lock that its thread holds would never be released here.
         self._queued, self._running = set(), {}
         self._lock, self._lease_lock, self._wake = threading.Lock(), threading.Lock(), threading.Event()
         self._thread, self._checking = None, threading.Lock()
@@ -244,6 +250,7 @@ def run(task_id: str, *, has_slot: bool = False) -> None:
 def give_up(task_id: str, *claimed_by: str) -> None:
     """Leave a task that cannot be run here to be recovered now, for others or for the next who asks. Blocks."""
     heartbeat.remove_queued(task_id)  # not started here, so not held here
+    # While the database is away the lease expires by its time, which has the same effect later.
     with suppress(Exception):
         for worker in claimed_by:
             store.release({task_id: worker})

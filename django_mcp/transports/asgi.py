@@ -56,6 +56,8 @@ class GracefulShutdown:
 
     async def serve(self, serving: Coroutine[Any, Any, None]) -> None:
         """Serve a connection to its end unless its client disconnects."""
+        # A task of its own, which may outlive this coroutine, and a set that keeps it: an event loop keeps weak
+        # references only.
         task = asyncio.create_task(serving)
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
@@ -79,6 +81,7 @@ class GracefulShutdown:
     async def _finish(self) -> None:
         if self._serving:
             await asyncio.wait(self._serving, timeout=GRACE_SECONDS)
+        # A server that waits for longer than its own limit is killed, and then no stream gets its end.
         for task in self._serving:
             task.cancel()
         await asyncio.sleep(FLUSH_SECONDS)

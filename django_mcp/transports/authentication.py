@@ -57,7 +57,7 @@ class Lookups:
         reset_after_fork(self)
 
     def after_fork(self) -> None:
-        """Forget lookups: a request that joined one would wait for a thread of the parent."""
+        # A request that joined a lookup of the parent would wait for a thread that the child does not have.
         self._queued: dict[tuple[asyncio.AbstractEventLoop, Hashable], asyncio.Future[Principal | None]] = {}
 
     async def find(self, pool: Pool, credential: Hashable, look_up: Callable[[], Principal | None]) -> Principal | None:

@@ -166,7 +166,7 @@ async def answer_crash(
 
 
 def error_response(error: BaseException) -> MCPResponse:
-    """Log what a transport itself raised; return the response. Nothing is left that could record it."""
+    # Nothing is left that could record it.
     return MCPResponse(500, encode_failure(None, as_call_error(error)), JSON_ONLY)
 
 
@@ -292,7 +292,7 @@ def check_encoding(content_encoding: str) -> None:
 
 
 def length_required() -> Refusal:
-    """Return a 411, for servers that do not delimit a chunked body (RFC 9110, section 15.5.12)."""
+    # For servers that do not delimit a chunked body (RFC 9110, section 15.5.12).
     text = "Content-Length is missing. This server does not read chunked bodies. Send a Content-Length."
     return Refusal(411, text, [("Connection", "close")])
 

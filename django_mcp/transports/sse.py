@@ -119,6 +119,7 @@ class HeldStream:
             self._schedule_write()
 
     def _schedule_write(self) -> None:
+        # One writer at a time, which takes all that is buffered: the output of two would mix.
         if self._writing is None:
             self._writing = asyncio.get_running_loop().create_task(self._write_safely())
 
@@ -303,6 +304,8 @@ class LiveResponse:
         if threading.get_ident() == self._thread:
             self._offer(data, can_resume)
         else:
+            # From a worker thread. The frames belong to the event loop, which offers them in the order of these
+            # calls.
             self._loop.call_soon_threadsafe(self._offer, data, can_resume)
 
     def watch(self, gone: Callable[[], None]) -> None:
@@ -322,6 +325,7 @@ class LiveResponse:
 
     def close(self) -> None:
         if threading.get_ident() != self._thread:
+            # Behind what this thread has sent before.
             self._loop.call_soon_threadsafe(self.close)
         elif not self.is_done:
             self._put(b"")
@@ -376,6 +380,7 @@ class LiveResponse:
                 async for event in stream:
                     self._put(frame(event))
                     if self._is_full() and self._writing is not None:
+                        # wait(), so that an error of the writer is not raised here: it ends the stream by gone().
                         await asyncio.wait([self._writing])
         except asyncio.CancelledError:
             if not left:
@@ -435,6 +440,7 @@ class LiveResponse:
                 await self._send({"type": "http.response.start", "status": 200, "headers": self._headers()})
             while self._frames:
                 data = b"".join(self._frames)
+                # close() queues an empty frame as the last one.
                 last = not self._frames[-1]
                 self._frames.clear()
                 self._bytes = 0

@@ -139,6 +139,8 @@ class LineWriter:
     def write(self, line: bytes, *, is_optional: bool = False) -> None:
         # This must not block, because the event loop calls it. Optional lines are dropped if many are waiting.
         line = one_line(line)
+        # Lines come from the event loop and from worker threads, and are counted in the order in which they are
+        # written.
         with self._lock:
             waiting = self._queued - self._written
             if is_optional and (self._lines.qsize() >= MAX_WAITING or waiting > MAX_WAITING_BYTES):
@@ -157,6 +159,7 @@ class LineWriter:
             except OSError:
                 self._broken()
                 return
+            # Without the lock: only this thread writes it, and an old value drops an optional line too many at worst.
             self._written += len(line)
 
     def _write(self, data: bytes) -> None:
@@ -242,6 +245,7 @@ class Connection:
 
     async def end(self) -> None:
         self._is_ending = True
+        # Calls come first: their answers are lost once the streams below, and the process, have ended.
         if self._calls:
             await asyncio.wait(self._calls, timeout=GRACE_SECONDS)
         end_streams()
@@ -336,6 +340,7 @@ class Connection:
         assert task is not None  # noqa: S101
         response.watch(task.cancel)
         if request is not None and request.method == "subscriptions/listen":
+            # It lasts as long as the connection, so the end does not wait for it as for a call.
             self._calls.discard(task)
             self._endless.add(task)
             task.add_done_callback(self._endless.discard)
@@ -391,6 +396,7 @@ async def _converse(server: MCPServer, principal: Principal, incoming: int, outg
     for number in (signal.SIGTERM, signal.SIGINT):
         with suppress(NotImplementedError):  # on Windows
             loop.add_signal_handler(number, stopped.set)
+    # Threadsafe, since the thread of the writer calls it when the client has closed its end.
     writer = LineWriter(outgoing, partial(loop.call_soon_threadsafe, stopped.set))
     connection = Connection(server, principal, partial(django_request, server), writer.write)
     reading = loop.create_task(connection.read(LineReader(incoming, settings.MAX_BODY_BYTES)))
@@ -407,5 +413,4 @@ async def _converse(server: MCPServer, principal: Principal, incoming: int, outg
 
 
 def django_request(server: MCPServer) -> StandInRequest:
-    """Return a Django request for site code, with the first allowed host."""
     return StandInRequest(path_of(server), {})

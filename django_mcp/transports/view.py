@@ -88,6 +88,7 @@ async def _serve(endpoint: Endpoint, request: HttpRequest, runner: Runner) -> Ht
         if not request.META.get("wsgi.input_terminated"):
             return _response(length_required().answer(admitted.cors))
         source = request.META["wsgi.input"]
+    # One byte more than allowed tells a body that is too large from one that just fits.
     body = source.read(settings.MAX_BODY_BYTES + 1)
     if len(body) > settings.MAX_BODY_BYTES:
         return _response(admitted.too_large())

@@ -34,13 +34,6 @@ def _nothing_kept() -> None:
     cache.clear()
 
 
-@pytest.fixture
-def browser() -> Browser:
-    browser = Browser()
-    browser.force_login(User.objects.create_superuser("owner-of-the-site"))
-    return browser
-
-
 def staff(*permissions: str) -> Browser:
     user = User.objects.create_user("somebody-of-the-staff", is_staff=True)
     user.user_permissions.set(Permission.objects.filter(codename__in=permissions, content_type__app_label="django_mcp"))

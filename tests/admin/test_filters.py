@@ -26,13 +26,6 @@ LISTS = {model._meta.model_name: each for model, each in OURS.items() if not mod
 SLOW = "(x+x+)+y"
 
 
-@pytest.fixture
-def browser() -> Browser:
-    browser = Browser()
-    browser.force_login(User.objects.create_superuser("owner-of-the-site"))
-    return browser
-
-
 def lookups(model_admin: Any) -> list[str]:
     """Lookups of the model's columns, and of those of related models, that no filter sends."""
     names = [field.name for field in model_admin.opts.get_fields() if not field.auto_created]

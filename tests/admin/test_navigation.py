@@ -23,13 +23,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.admin.second_sites"
 
 
 @pytest.fixture
-def browser() -> Browser:
-    browser = Browser()
-    browser.force_login(User.objects.create_superuser("owner-of-the-site"))
-    return browser
-
-
-@pytest.fixture
 def rows() -> dict[str, Any]:
     """A row for the page of each model, each with what it may link to."""
     user, now = User.objects.get(username="owner-of-the-site"), timezone.now()

@@ -11,12 +11,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from playwright.sync_api import ConsoleMessage, Error, Page, Response, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Response, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -81,22 +82,46 @@ def allow(url: str, username: str, password: str, *, javascript: bool = True) ->
         NoBrowserError: there is no Chromium.
         NotAllowedError: no page with a button Allow came, or none after it.
     """
-    program, visit = find_chromium(), Visit()
+    with launched() as browser:
+        return allow_in(browser, url, username, password, javascript=javascript)
+
+
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """The browser. While it is there, this thread counts as one with an event loop: no queries here.
+
+    Raises:
+        NoBrowserError: there is no Chromium.
+    """
+    program = find_chromium()
     with sync_playwright() as playwright:
         # Chromium's own sandbox needs rights that containers and root do not have; these pages are our own.
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         try:
-            # The certificate is made for one run, and no authority knows it.
-            context = browser.new_context(ignore_https_errors=True, java_script_enabled=javascript)
-            page = context.new_page()
-            page.set_default_timeout(PATIENCE)
-            page.on("console", lambda said: _note(visit, url, said))
-            page.on("pageerror", lambda error: visit.complaints.append(str(error)))
-            _go_through(page, url, username, password, visit)
-        except Error as error:
-            raise NotAllowedError(f"{url}: {error}") from None
+            yield browser
         finally:
             browser.close()
+
+
+def allow_in(browser: Browser, url: str, username: str, password: str, *, javascript: bool = True) -> Visit:
+    """``allow`` in a browser that is open, with a profile that knows nobody yet.
+
+    Raises:
+        NotAllowedError: see there.
+    """
+    visit = Visit()
+    # The certificate is made for one run, and no authority knows it.
+    context = browser.new_context(ignore_https_errors=True, java_script_enabled=javascript)
+    try:
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.on("console", lambda said: _note(visit, url, said))
+        page.on("pageerror", lambda error: visit.complaints.append(str(error)))
+        _go_through(page, url, username, password, visit)
+    except Error as error:
+        raise NotAllowedError(f"{url}: {error}") from None
+    finally:
+        context.close()
     return visit
 
 

@@ -1,4 +1,4 @@
-"""Make the demo's tables, its sample data, and the client that the outside tools know: ``python -m``."""
+"""Make the client that the outside tools know, and the demo's tables and data where there are none: ``python -m``."""
 
 import django
 from django.core.management import call_command

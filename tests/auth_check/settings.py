@@ -6,6 +6,12 @@ from demo_project.settings import *  # noqa: F403
 from demo_project.settings import DJANGO_MCP as DEMO
 from django_mcp.oauth import oauth_defaults
 
+# What is judged are logins, not passwords, whose slow hash is most of the time that a login takes. The second one is of
+# the sample users, until they log in.
+PASSWORD_HASHERS = [
+    "django.contrib.auth.hashers.MD5PasswordHasher",
+    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
+]
 DJANGO_MCP = {
     **DEMO,
     "CLIENT_DOCUMENTS": True,

@@ -11,6 +11,7 @@ from benchmarks.process import HOST, ProcessFailedError, RunningServer, run_to_e
 from tests.auth_check import DOCUMENTS_HOST
 from tests.conformance.databases import postgresql
 from tests.conformance.prepared import prepare
+from tests.demo.database import copy_demo
 from tests.ports import free_port
 
 ATTEMPTS = 5
@@ -139,6 +140,7 @@ def fill(environment: Mapping[str, str]) -> None:
         return
 
     def make(file: Path) -> None:
+        copy_demo(file)
         run_to_end("-m", "tests.auth_check.prepare", environment={**environment, "DEMO_DATABASE": str(file)})
 
     prepare(Path(environment["DEMO_DATABASE"]), "tests.auth_check", make)

@@ -317,6 +317,8 @@ def test_addresses_are_those_of_the_base_that_a_page_sets() -> None:
     [
         "<style>p { background: image-set('a.png' type('/image/png') 1x) }</style>",
         '<meta name="path" content="0; url=/next/">',
+        '<meta http-equiv="refresh" content="in 5; url=/next/">',
+        '<meta http-equiv="refresh" content="55">',
         '<data data="/no" content="/no" ping="/no">x</data>',
     ],
 )

@@ -90,14 +90,14 @@ class Commander:
     stack: ExitStack
     process: "subprocess.Popen[str] | None" = None
 
-    def look(self, *arguments: str) -> tuple[int, str, str]:
-        """The exit code, what was printed, and what went to the log meanwhile."""
+    def look(self, *arguments: str, probes: Mapping[str, Any] | None = None) -> tuple[int, str, str]:
+        """The exit code, what was printed, and what went to the log meanwhile; *probes* are constants of theirs."""
         if self.process is None:
             self.process = self.start()
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         before = self.log.stat().st_size
-        self.process.stdin.write(json.dumps(arguments) + "\n")
+        self.process.stdin.write(json.dumps({"arguments": arguments, "probes": probes or {}}) + "\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
         said = self.log.read_bytes()[before:].decode(errors="replace")
@@ -145,9 +145,17 @@ class Deployment:
         return f"http://{HOST}:{self.server.port}/mcp"
 
     def look(
-        self, *arguments: str, fault: Fault | None = None, who: Sequence[str] = ("--as", USER), **changes: str
+        self,
+        *arguments: str,
+        fault: Fault | None = None,
+        who: Sequence[str] = ("--as", USER),
+        probes: Mapping[str, Any] | None = None,
+        **changes: str,
     ) -> Report:
-        """Have the command look, while the proxy has a fault; *changes* are of its environment alone."""
+        """Have the command look, while the proxy has a fault.
+
+        *changes* are of its environment alone; without any, *probes* are other values of constants of its probes.
+        """
         self.proxy.fault = fault or Fault()
         given = ("--json", *who, *arguments)
         try:
@@ -155,7 +163,7 @@ class Deployment:
                 done = command({**self.environment, **changes}, *given)
                 code, printed, logged = done.returncode, done.stdout, done.stderr
             else:
-                code, printed, logged = self.commander.look(*given)
+                code, printed, logged = self.commander.look(*given, probes=probes)
         finally:
             self.proxy.fault = Fault()
             self.proxy.drop()

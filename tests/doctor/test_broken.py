@@ -455,9 +455,9 @@ def test_a_stream_that_goes_on_when_its_session_has_ended(look: Look) -> None:
             select.select([request.connection], [], [], 60)
             raise ConnectionAbortedError
 
-    report = look(fault=Fault(instead=endless))
+    report = look(fault=Fault(instead=endless), probes={"FALLBACK_POLL_SECONDS": 1.0})
     assert report.bad == {"notifications.unheard"}
-    assert "within 17 s" in report.message("notifications.unheard")
+    assert "within 3 s" in report.message("notifications.unheard")
 
 
 def test_a_rate_that_each_process_counts_for_itself_is_a_hint(look: Look) -> None:

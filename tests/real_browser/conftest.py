@@ -11,11 +11,11 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from benchmarks.process import HOST, RunningServer, run_to_end
+from tests.auth_check.browser import launched
 from tests.conformance.databases import postgresql, sqlite
 from tests.conformance.legs import migrate, start
 from tests.faults.conftest import Workers, closed_connections
 from tests.lanes import at_night
-from tests.real_browser.chromium import launched
 from tests.real_browser.people import APPROVERS, CALLERS
 from tests.real_logins.conftest import chromium
 

@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from benchmarks.process import HOST, free_port
 from scripts import screenshots
+from tests.demo.database import copy_demo
 from tests.lanes import at_night
 from tests.real_browser.conftest import PATIENCE, browser
 from tests.real_logins.conftest import chromium
@@ -52,7 +53,8 @@ class Agency(NamedTuple):
 @pytest.fixture(scope="module")
 def agency(tmp_path_factory: pytest.TempPathFactory, chromium: str) -> Iterator[Agency]:
     database, port = tmp_path_factory.mktemp("journeys") / "demo.sqlite3", free_port(set())
-    keys = screenshots.prepared(database, port)
+    copy_demo(database)
+    keys = screenshots.add_traffic(database, port)
     with screenshots.demo(database, port=port) as admin:
         yield Agency(admin, f"http://{HOST}:{port}/mcp", keys)
 

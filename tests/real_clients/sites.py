@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance.prepared import prepare
+from tests.demo.database import copy_demo
 from tests.ports import free_port
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
@@ -91,8 +92,7 @@ for server, tool in (("default", "book_hotel"), ("default", "cancel_booking"), (
 
 def load_agency(file: Path) -> None:
     """Fill a SQLite file with the demo's data."""
-    manage(file, "migrate", "--verbosity", "0")
-    manage(file, "load_travel", "--verbosity", "0")
+    copy_demo(file)
     manage(file, "shell", "-c", ALLOWED)
 
 

@@ -1,11 +1,13 @@
 """The demo over https with people who log in to it. Servers are started once in a session, and end with it."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
-from tests.auth_check.browser import NoBrowserError, find_chromium
+from tests.auth_check.browser import ROOT, NoBrowserError, find_chromium
 from tests.auth_check.site import Certificate, Demo, make_certificate, running
 from tests.real_clients.conftest import clients  # noqa: F401 - a fixture
 from tests.real_logins.documents import Documents
@@ -30,6 +32,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Say loudly what was not done."""
     if reason := config.stash.get(MISSING, None):
         terminalreporter.write_line(f"*** Logins in a browser: NOT DONE. {reason} ***", red=True)
+
+
+@pytest.fixture(scope="session")
+def open_browser(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Socket of a browser in a process of its own: an event loop runs in callers, and starting one takes seconds."""
+    path = str(tmp_path_factory.mktemp("browser") / "socket")
+    command = [sys.executable, "-m", "tests.real_logins.open_browser", path]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield path
+        assert process.stdin is not None
+        process.stdin.close()
 
 
 @pytest.fixture(scope="session")

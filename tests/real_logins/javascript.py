@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.auth_check.browser import ROOT, USER, VISITS, Visit
+from tests.auth_check.browser import ROOT, Visit
 from tests.auth_check.site import Certificate, Demo
 from tests.ports import free_port
 from tests.real_clients.node import Clients
@@ -42,6 +42,8 @@ class JavaScriptClient:
     demo: Demo
     certificate: Certificate
     name: str
+    browser: str
+    """Socket of the browser that is open."""
 
     def call(
         self,
@@ -59,7 +61,7 @@ class JavaScriptClient:
             "kept": kept,
             "document": document,
             "calls": calls,
-            "browser": [sys.executable, "-m", "tests.auth_check.browser"],
+            "browser": [sys.executable, "-m", "tests.real_logins.ask", self.browser, BEN],
         }
         done = subprocess.run(
             [self.clients.node, self.clients.drivers / "login.mjs"],
@@ -77,5 +79,5 @@ class JavaScriptClient:
 
     def _environment(self) -> dict[str, str]:
         paths: Sequence[str] = filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
-        own = {"NODE_EXTRA_CA_CERTS": str(self.certificate.authority), "PYTHONPATH": os.pathsep.join(paths), USER: BEN}
-        return {name: value for name, value in self.clients.environment().items() if name != VISITS} | own
+        own = {"NODE_EXTRA_CA_CERTS": str(self.certificate.authority), "PYTHONPATH": os.pathsep.join(paths)}
+        return self.clients.environment() | own

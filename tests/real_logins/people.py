@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 import sqlite3
 import ssl
 import threading
@@ -18,9 +19,10 @@ from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
-from tests.auth_check.browser import Visit, visit
+from tests.auth_check.browser import NotAllowedError, Visit
 from tests.auth_check.site import Certificate, Demo
 from tests.ports import free_port
+from tests.real_logins.ask import ask
 
 T = TypeVar("T")
 
@@ -34,7 +36,8 @@ BEN = "ben:travel-ben"
 class Listener:
     """Where a browser is sent with the answer, as programs on people's computers have it."""
 
-    def __init__(self) -> None:
+    def __init__(self, browser: str) -> None:
+        self._browser = browser
         self.port = free_port()
 
     @property
@@ -59,16 +62,25 @@ class Listener:
             serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
             serving.start()
             try:
-                seen = visit(url, BEN)
+                is_visit, said = ask(self._browser, BEN, url)
             finally:
                 server.shutdown()
                 serving.join()
+        if not is_visit:
+            raise NotAllowedError(said)
         (path,) = [each for each in came if each.startswith("/callback")]
-        return seen, {name: values[0] for name, values in parse_qs(urlsplit(path).query).items()}
+        return Visit(**json.loads(said)), {name: values[0] for name, values in parse_qs(urlsplit(path).query).items()}
 
 
 class PythonClient:
     """The official client, with what it keeps between connections.
+
+    Args:
+        demo: the site.
+        certificate: to trust.
+        mode: of the library.
+        browser: socket of the browser that is open.
+        document: URL of the client's document, if it has one.
 
     Attributes:
         visits: what a person saw each time it sent one to the browser.
@@ -76,11 +88,13 @@ class PythonClient:
         information: what it knows of itself from its registration.
     """
 
-    def __init__(self, demo: Demo, certificate: Certificate, mode: str, document: str | None = None) -> None:
+    def __init__(
+        self, demo: Demo, certificate: Certificate, mode: str, browser: str, document: str | None = None
+    ) -> None:
         self._demo = demo
         self._mode = mode
         self._trust = ssl.create_default_context(cafile=certificate.authority)
-        self._listener = Listener()
+        self._listener = Listener(browser)
         self._answer: dict[str, str] = {}
         self.visits: list[Visit] = []
         self.tokens: OAuthToken | None = None

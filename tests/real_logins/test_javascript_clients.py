@@ -14,8 +14,10 @@ BOOKINGS = {"name": "search_bookings", "arguments": {}}
 
 
 @pytest.fixture(params=LIBRARIES)
-def javascript(request: pytest.FixtureRequest, clients: Clients, demo: Demo, certificate: Certificate) -> Any:
-    return JavaScriptClient(clients, demo, certificate, request.param)
+def javascript(
+    request: pytest.FixtureRequest, clients: Clients, demo: Demo, certificate: Certificate, open_browser: str
+) -> Any:
+    return JavaScriptClient(clients, demo, certificate, request.param, open_browser)
 
 
 def test_it_registers_a_person_lets_it_in_and_it_refreshes(

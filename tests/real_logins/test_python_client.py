@@ -17,8 +17,8 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def python_client(demo: Demo, certificate: Certificate, mode: str) -> PythonClient:
-    return PythonClient(demo, certificate, mode)
+def python_client(demo: Demo, certificate: Certificate, mode: str, open_browser: str) -> PythonClient:
+    return PythonClient(demo, certificate, mode, open_browser)
 
 
 def test_it_registers_and_a_person_lets_it_in(python_client: PythonClient, demo: Demo) -> None:
@@ -85,9 +85,9 @@ def test_it_replaces_an_expired_access_token_without_asking_anybody(
 
 
 def test_a_client_with_a_document_needs_no_registration(
-    demo: Demo, certificate: Certificate, documents: Documents, mode: str
+    demo: Demo, certificate: Certificate, documents: Documents, mode: str, open_browser: str
 ) -> None:
-    client = PythonClient(demo, certificate, mode, document=documents.url)
+    client = PythonClient(demo, certificate, mode, open_browser, document=documents.url)
     assert not client.call("search_bookings").is_error
     assert client.information is not None
     assert client.information.client_id == documents.url

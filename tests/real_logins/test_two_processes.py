@@ -30,8 +30,10 @@ def busy_demo(
     assert "Traceback" not in written
 
 
-def test_both_get_tokens_and_both_access_tokens_are_good(busy_demo: Demo, certificate: Certificate) -> None:
-    client = PythonClient(busy_demo, certificate, "auto")
+def test_both_get_tokens_and_both_access_tokens_are_good(
+    busy_demo: Demo, certificate: Certificate, open_browser: str
+) -> None:
+    client = PythonClient(busy_demo, certificate, "auto", open_browser)
     assert not client.call("search_bookings").is_error
     assert client.tokens is not None
     token = client.tokens.refresh_token

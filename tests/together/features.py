@@ -22,7 +22,7 @@ from django_mcp.core.throttling import count
 from django_mcp.models import Approval, RequestLog
 from django_mcp.protocol.errors import TooManyRequests
 from django_mcp.protocol.meta import APP_HTML, APPS, APPS_SETTINGS, IDEMPOTENCY_KEY
-from tests.admin.test_tools import TOOLS, send, shown_by, words
+from tests.admin.tools_page import TOOLS, send, shown_by, words
 from tests.exchange import eventually
 from tests.model_resources.library.models import Book, Volume
 from tests.settings import TEMPLATES

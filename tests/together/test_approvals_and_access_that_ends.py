@@ -21,7 +21,7 @@ from django_mcp.auth.api_keys import create_key, revoke_key
 from django_mcp.auth.toolkit import get_application_model
 from django_mcp.models import APIKey, Approval, AutoApprovalRule, ClientPolicy, ToolPolicy
 from django_mcp.oauth.connected_apps import revoke_access
-from tests.admin.test_tools import words
+from tests.admin.tools_page import words
 from tests.approvals.asking import events, kind_of, newest, serve
 from tests.approvals.conftest import _quickly, pay, people, server  # noqa: F401 - fixtures
 

@@ -15,7 +15,7 @@ from django_mcp.admin.api_keys import APIKeyAdmin
 from django_mcp.approvals.tool_policies import get_limit, limit_client, set_policy
 from django_mcp.auth.toolkit import get_application_model
 from django_mcp.models import APIKey, AutoApprovalRule, ClientPolicy, ToolPolicy
-from tests.admin.test_tools import HIDDEN, PAY, TOOLS, row_of, send, shown_by, told, words
+from tests.admin.tools_page import HIDDEN, PAY, TOOLS, row_of, send, shown_by, told, words
 
 pytestmark = pytest.mark.django_db
 

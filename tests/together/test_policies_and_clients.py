@@ -15,7 +15,7 @@ from django_mcp.core import server as core_server
 from django_mcp.doctor.diagnose import policies
 from django_mcp.doctor.messages import CheckFailed
 from django_mcp.models import ClientPolicy, RequestLog, ToolPolicy
-from tests.admin.test_tools import PAY, TOOLS, told, words
+from tests.admin.tools_page import PAY, TOOLS, told, words
 from tests.behaviour.users import ByName
 
 pytestmark = pytest.mark.django_db

@@ -86,7 +86,6 @@ class ModelNames:
         self.plural = plural or (f"{name}s" if name else identifier(several))
 
     def format_sentence(self, sentence: str) -> str:
-        """Fill in ``{name}``, ``{a_name}`` and ``{plural}`` of a sentence."""
         name = self.name.replace("_", " ")
         return sentence.format(name=name, a_name=with_article(name), plural=self.plural.replace("_", " "))
 

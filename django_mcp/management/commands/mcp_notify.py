@@ -34,6 +34,7 @@ class Command(BaseCommand):
             signal.signal(number, lambda *_: stop.set())
         while not stop.is_set():
             self._deliver()
+            # A signal ends this wait, unlike time.sleep().
             stop.wait(LOOK_SECONDS)
 
     def _report(self, number: int) -> None:
@@ -45,4 +46,5 @@ class Command(BaseCommand):
                 self._report(count)
         except DatabaseError as error:
             logger.warning("approval notices cannot be read, retrying: %s", error)
+            # The next attempt gets a new connection, in case this one broke with the database.
             connections.close_all()

@@ -81,7 +81,7 @@ def _fields(model: type[models.Model]) -> Iterator[Any]:
 
 
 def _rank(field: Any) -> tuple[bool, bool]:
-    """Rank fields of the class itself before those of abstract parents, and editable ones first."""
+    # Fields of the class itself come before those of abstract parents, and editable ones first.
     abstract = [base for base in field.model.__mro__ if getattr(getattr(base, "_meta", None), "abstract", False)]
     return any(field.name in {own.name for own in base._meta.local_fields} for base in abstract), not field.editable  # noqa: SLF001
 

@@ -35,7 +35,6 @@ def topic_of(key: str) -> str:
 
 
 def new_key() -> str:
-    """Return the key of a call whose row is not made yet."""
     return secrets.token_urlsafe(12)
 
 
@@ -141,6 +140,7 @@ def store_answer(session: Session, response: Response) -> PendingRequest | None:
     pending = PendingRequest.objects.filter(
         request_id=str(response.id).replace("\0", " "), call__session=session, call__expires__gt=timezone.now()
     )
+    # Conditional: of several answers to a question the first one counts.
     answered = pending.filter(answer__isnull=True).update(answer=answer)
     found = pending.select_related("call").first()  # None if the call was withdrawn meanwhile
     if answered or found is None:

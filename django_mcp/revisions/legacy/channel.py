@@ -164,7 +164,7 @@ class LegacyChannel(QuietChannel):
 
     @property
     def can_ask(self) -> bool:
-        """True if a question can reach the client and its answer this call."""
+        # A question needs a way to the client, and a session in which its answer reaches this call.
         return self.session is not None and (self.call is not None or self.mcp_request.response.takes_events)
 
     @property
@@ -215,6 +215,7 @@ class LegacyChannel(QuietChannel):
 
     def cancel_threadsafe(self) -> None:
         if self._loop is not None:
+            # From the thread that read the cancellation in the event store.
             self._loop.call_soon_threadsafe(self.cancel)
 
     # Tasks
@@ -271,6 +272,8 @@ class LegacyChannel(QuietChannel):
 
     def _wake(self) -> None:
         if self._loop is not None:
+            # A tool in a worker thread sends: the queue of messages is appended to there, and read by the event loop
+            # only.
             self._loop.call_soon_threadsafe(self._start)
 
     def _start(self) -> None:

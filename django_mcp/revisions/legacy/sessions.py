@@ -236,6 +236,7 @@ def _subscription(context: Context, session: Session | None) -> tuple[str, Sessi
 @database.retry_conflicts
 def _change(session: Session, what: str, uri: str) -> None:
     with database.atomic():
+        # Locked, because concurrent requests of the session rewrite the whole list, and each change has its event.
         locked = Session.objects.select_for_update().get(pk=session.pk)
         uris = [subscribed for subscribed in locked.subscriptions if subscribed != uri]
         if what == "subscribed":
@@ -256,6 +257,7 @@ def cancel(session: Session, params: Mapping[str, Any]) -> None:
     request_id = params.get("requestId")
     if type(request_id) is int or type(request_id) is str:
         if (channel := _running.get((session.pk, request_id))) is not None:
+            # At once if the call runs here; its process, if it is another one, reads the event below.
             channel.cancel_threadsafe()
         calls.end_cancelled(session, request_id)
         _store_event(session.pk, {"cancelled": request_id}, replaced=_one_of({"cancelled": request_id}))

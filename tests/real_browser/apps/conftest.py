@@ -9,10 +9,10 @@ import pytest
 from playwright.sync_api import Browser
 
 from benchmarks.process import HOST as ADDRESS
+from tests.auth_check.browser import launched
 from tests.conformance.databases import sqlite
 from tests.conformance.legs import migrate, start
 from tests.real_browser.apps.host import Host, Hosted, bundle, opened
-from tests.real_browser.chromium import launched
 from tests.real_clients.conftest import clients
 from tests.real_clients.node import Clients
 from tests.real_logins.conftest import chromium

@@ -13,10 +13,10 @@ from PIL import Image
 
 from benchmarks.process import HOST as ADDRESS
 from scripts import screenshots
+from tests.auth_check.browser import launched
 from tests.conformance.prepared import prepare
 from tests.ports import free_port
 from tests.real_browser.apps.host import Host, Hosted, bundle, opened
-from tests.real_browser.chromium import launched
 from tests.real_clients.node import Clients, find_node, install
 from tests.real_clients.sites import TASKS, Site, load_agency
 
