@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils.html import strip_tags
 
-_BREAKS = re.compile(r"<(?:br|hr)\b[^>]*>|</(?:p|div|li|tr|td|h\d)>", re.IGNORECASE)
+_BREAKS = re.compile(r"<(?:br|hr)\b[^<>]*>|</(?:p|div|li|tr|td|h\d)>", re.IGNORECASE)
 
 
 def plain(value: Any) -> str:
