@@ -1,6 +1,6 @@
 """Actions on rows of a list, as the admin's changelist offers them, with the pages they put in between."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -12,7 +12,7 @@ from django.db import models
 from django.forms.utils import pretty_name
 
 from django_mcp.core.context import Context
-from django_mcp.integrations.admin_site.changelist import open_changelist
+from django_mcp.integrations.admin_site.changelist import found_list, open_changelist
 from django_mcp.integrations.admin_site.controls import PageForm, Pair, forms_of
 from django_mcp.integrations.admin_site.deletion import require_deletable
 from django_mcp.integrations.admin_site.visit import Visit, page_url, visit
@@ -24,6 +24,8 @@ from django_mcp.primitives.validation_errors import about_argument, unknown_argu
 
 MAX_ROWS = 100
 """Rows that an action runs on at once."""
+MAX_FOUND = 500
+"""Rows that a search may find for an action. Their keys are sent in one form, and Django takes 1,000 fields."""
 MAX_PAGES = 5
 """Pages in between that one call goes through."""
 ACTION, SELECTED = "action", "_selected_action"
@@ -69,6 +71,25 @@ def rows_for(admin: Any, request: Any, keys: Sequence[Any]) -> list[models.Model
     if missing:
         raise ToolError(f"There is no {name} {missing[0]}.")
     return [found[str(key)] for key in dict.fromkeys(keys)]
+
+
+def rows_found(
+    ctx: Context, site: Any, model: type[models.Model], asked: Mapping[str, Any], shown: Collection[str]
+) -> list[models.Model]:
+    """Return all rows that a search of the list finds, in its order.
+
+    Raises:
+        ArgumentError: it finds none or too many, or an argument does not fit; see ``found_list``.
+    """
+    page = found_list(ctx, site, model, asked, shown)
+    if "cl" not in page.context:
+        raise ArgumentError([about_argument(["search"], "the admin has no list to search.")])
+    rows = page.context["cl"].queryset
+    count = rows.count()
+    if not 0 < count <= MAX_FOUND:
+        words = f"finds {count:,} rows; at most {MAX_FOUND} are possible." if count else "finds no row."
+        raise ArgumentError([about_argument(["search"], words)])
+    return list(rows[:MAX_FOUND])
 
 
 def _fits(model: type[models.Model], key: Any) -> bool:

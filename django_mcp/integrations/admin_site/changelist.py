@@ -46,7 +46,25 @@ def open_changelist(ctx: Context, site: Any, model: type[models.Model], query: M
 def search(
     ctx: Context, site: Any, model: type[models.Model], given: Mapping[str, Any], shown: Collection[str]
 ) -> dict[str, Any]:
-    """Return rows of a changelist.
+    """Return rows of a changelist. See ``found_list`` for the arguments and errors."""
+    page = found_list(ctx, site, model, given, shown)
+    if (row := page.context.get("original")) is not None and "cl" not in page.context:
+        # The only row of its model, whose page takes the place of the list.
+        return {"rows": [{KEY: to_json_value(row), "title": str(row)}], "total": 1, "page": 1, "pages": 1}
+    cl = page.context["cl"]
+    return {
+        "rows": [row_of(cl, row, shown) for row in cl.result_list],
+        "total": cl.result_count,
+        "page": cl.page_num,
+        "pages": cl.paginator.num_pages if cl.multi_page and not cl.show_all else 1,
+        **({"messages": page.messages} if page.messages else {}),
+    }
+
+
+def found_list(
+    ctx: Context, site: Any, model: type[models.Model], given: Mapping[str, Any], shown: Collection[str]
+) -> Visit:
+    """Return the changelist with what a search finds.
 
     Args:
         ctx: the call.
@@ -54,6 +72,10 @@ def search(
         model: one of its models.
         given: arguments ``query``, ``filters``, ``date``, ``order_by`` and ``page``, each optional.
         shown: secret columns that the site opened.
+
+    Raises:
+        ArgumentError: an argument does not fit this list.
+        ToolError: see ``open_changelist``.
     """
     query: dict[str, Any] = {}
     asks = {name for name in ("filters", "order_by", "date") if given.get(name)}
@@ -71,19 +93,9 @@ def search(
     if given.get("page"):
         query["p"] = given["page"]
     page = open_changelist(ctx, site, model, query)
-    if (row := page.context.get("original")) is not None and "cl" not in page.context:
-        # The only row of its model, whose page takes the place of the list.
-        return {"rows": [{KEY: to_json_value(row), "title": str(row)}], "total": 1, "page": 1, "pages": 1}
-    cl = page.context["cl"]
-    if given.get("query") and not cl.search_fields:
+    if given.get("query") and "cl" in page.context and not page.context["cl"].search_fields:
         raise ArgumentError([about_argument(["query"], "the admin has no search for this list.")])
-    return {
-        "rows": [row_of(cl, row, shown) for row in cl.result_list],
-        "total": cl.result_count,
-        "page": cl.page_num,
-        "pages": cl.paginator.num_pages if cl.multi_page and not cl.show_all else 1,
-        **({"messages": page.messages} if page.messages else {}),
-    }
+    return page
 
 
 # Columns

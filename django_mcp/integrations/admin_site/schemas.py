@@ -11,7 +11,8 @@ from django.db import models
 from django.forms.formsets import DEFAULT_MAX_NUM
 from django.forms.utils import pretty_name
 from django.http import HttpRequest
-from pydantic import Field
+from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
 
 from django_mcp.core.database import without_effects
 from django_mcp.integrations.admin_site.changeform import DELETE, KEY, VERSION, inline_name
@@ -30,6 +31,16 @@ OPEN: Schema = {"type": "object", "additionalProperties": True}
 
 Scalar = bool | int | float | str | None
 Member = Scalar | list[Scalar]
+
+
+class _Search(TypedDict, total=False):
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+
+    query: str
+    filters: dict[str, Member]
+    date: str
+
+
 _TYPES: Mapping[str, Any] = {
     KEY: int | str,
     "query": str,
@@ -38,6 +49,7 @@ _TYPES: Mapping[str, Any] = {
     "order_by": str | list[str],
     "page": Annotated[int, Field(ge=1)],
     "pks": list[int | str],
+    "search": _Search,
     "values": dict[str, Member],
     "button": str,
 }

@@ -505,7 +505,7 @@ class AdminTool(Tool):
         }
         if not reads:
             own["preview"] = function(self._preview, f"preview_{name}", [GIVEN], offered)
-        call = function(self._run, name, [GIVEN], offered)
+        call = function(self._run, name, [], offered)  # the approval is bound to each argument and its rows
         arguments = schemas.AdminArguments(self._described(None))
         super().__init__(call, context_type=Context, arguments=arguments, visible=self.is_offered, **own)
         if not reads:
@@ -664,7 +664,7 @@ class ActionTool(Tool):
         }
         if not is_safe:
             own["preview"] = function(self._preview, f"preview_{name}", [GIVEN], offered)
-        call = function(self._run, name, [GIVEN], offered)
+        call = function(self._run, name, [], offered)  # the approval is bound to each argument and its rows
         arguments = schemas.AdminArguments(ACTION_SCHEMA)
         super().__init__(call, context_type=Context, arguments=arguments, visible=self.is_offered, **own)
         self.rows_of = self._rows_of
@@ -680,19 +680,26 @@ class ActionTool(Tool):
         return actions.may_run(self._admin, self.offered.request(ctx), self._action)
 
     def _rows(self, ctx: Context, given: Mapping[str, Any]) -> list[models.Model]:
-        if given.get("pks") is None:
-            raise ArgumentError([missing_argument(["pks"])])
-        return actions.rows_for(self._admin, self.offered.request(ctx), given["pks"])
+        keys, asked, request = given.get("pks"), given.get("search"), self.offered.request(ctx)
+        if asked is None:
+            if keys is None:
+                raise ArgumentError([missing_argument(["pks"])])
+            return actions.rows_for(self._admin, request, keys)
+        if keys is not None:
+            raise ArgumentError([about_argument(["search"], "cannot be given together with 'pks'.")])
+        if asked.get("query"):
+            require_open_search(self._admin, request, self.offered.opened)
+        return actions.rows_found(ctx, self.offered.site, self.model, asked, self.offered.opened)
 
     def _rows_of(self, ctx: Context, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"pks": self._rows(ctx, keywords["given"])}
+        return {_selected_by(keywords["given"]): self._rows(ctx, keywords["given"])}
 
     def _run(self, ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
         given, known = keywords["given"], list(ACTION_SCHEMA["properties"])
         if unknown := [unknown_argument([name], known) for name in given if name not in known]:
             raise ArgumentError(unknown)
         rows = self._rows(ctx, given)
-        require_same(ctx, "pks", rows)
+        require_same(ctx, _selected_by(given), rows)
         keys, values, button = [row.pk for row in rows], given.get("values"), given.get("button")
         with history.naming_client(ctx):
             return actions.run(ctx, self.offered.site, self.model, self._action, keys, values, button)
@@ -710,7 +717,7 @@ class ActionTool(Tool):
         told = {
             "verb": "submit",
             "object": f"{self.definition['title']} ({len(rows)})",
-            "changes": [{"field": "pks", "label": many, "after": named}, *changes],
+            "changes": [{"field": _selected_by(given), "label": many, "after": named}, *changes],
         }
         if self._action != actions.DELETE:
             return told
@@ -726,6 +733,11 @@ for _offers in (AdminTool.is_offered, ActionTool.is_offered):
     vars(_offers)["words"] = "decided by the admin; see mcp_inspect --admin"
 
 
+def _selected_by(given: Mapping[str, Any]) -> str:
+    """Return the argument that chooses the rows of an action."""
+    return "pks" if given.get("search") is None else "search"
+
+
 ACTION_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -736,12 +748,17 @@ ACTION_SCHEMA: dict[str, Any] = {
             "maxItems": actions.MAX_ROWS,
             "description": "Keys of the rows.",
         },
+        "search": schemas.object_schema(
+            {"query": {"type": "string"}, "filters": {"type": "object"}, "date": {"type": "string"}}
+        )
+        | {
+            "description": f"Instead of pks: all rows that the search tool finds by these, at most {actions.MAX_FOUND}."
+        },
         "values": {
             "type": "object",
             "description": "What the action asks for on a page of its own. Try without it first.",
         },
         "button": {"type": "string", "description": "The button to press on that page, if it has several."},
     },
-    "required": ["pks"],
     "additionalProperties": False,
 }

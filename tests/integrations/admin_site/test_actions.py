@@ -14,6 +14,8 @@ from django.template.response import TemplateResponse
 
 from demo_project.travel.models import City, Hotel
 from django_mcp import MCPServer, admin_tools
+from django_mcp.approvals.decisions import approve
+from django_mcp.integrations.admin_site import actions
 from django_mcp.models import Approval
 from django_mcp.test import MCPClient
 from tests.integrations.admin_site.office import make_booking, make_city, make_hotel, own_site
@@ -35,6 +37,8 @@ class PriceForm(forms.Form):
 
 class HotelAdmin(admin.ModelAdmin):
     actions = ("with_breakfast", "export", "reprice")
+    search_fields = ("name",)
+    list_filter = ("stars",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).exclude(name="Secret")
@@ -162,3 +166,58 @@ def test_a_selection_that_something_protects_asks_nobody(asked: MCPClient, hotel
     make_booking(hotels[0], User.objects.get())
     asked.call("delete_hotels", pks=keys(hotels[:1])).assert_error_mentions("cannot be deleted", "R1")
     assert not Approval.objects.exists()
+
+
+def test_an_action_runs_on_what_a_search_finds(boss: MCPClient, hotels: list[Hotel]) -> None:
+    boss.call("hotel_with_breakfast", search={"query": "e"}).assert_structured({"messages": ["1 serve breakfast now."]})
+    boss.call("hotel_with_breakfast", search={"filters": {"stars": 4}}).assert_text("2 serve breakfast now.")
+    assert not Hotel.objects.get(name="Secret").breakfast, "it is not in the list"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"search": {"query": "nowhere"}}, "'search': finds no row"),
+        ({"search": {"query": "Secret"}}, "'search': finds no row"),
+        ({"search": {"query": "a"}, "pks": [1]}, "together with 'pks'"),
+        ({"search": {"filters": {"stars": 3}}}, "'filters.stars' must be one of: 4"),
+        ({"search": {"filters": {"price": 3}}}, "'filters.price'"),
+        ({"search": {"page": 2}}, "search.page"),
+        ({"search": "Aurora"}, "'search'"),
+        ({}, "'pks'"),
+    ],
+)
+def test_a_search_for_an_action_that_does_not_fit_says_why(
+    arguments: dict[str, Any], words: str, boss: MCPClient, hotels: list[Hotel]
+) -> None:
+    boss.call("hotel_with_breakfast", **arguments).assert_error_mentions(words)
+    assert not Hotel.objects.filter(breakfast=True).exists()
+
+
+def test_a_search_that_finds_too_many_rows_is_refused(
+    boss: MCPClient, hotels: list[Hotel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actions, "MAX_FOUND", 1)
+    boss.call("hotel_with_breakfast", search={}).assert_error_mentions("finds 2 rows; at most 1 are possible")
+
+
+def test_an_approval_is_bound_to_the_rows_that_the_search_found(asked: MCPClient, hotels: list[Hotel]) -> None:
+    waiting = asked.call("hotel_with_breakfast", search={"filters": {"stars": 4}}).assert_needs_approval()
+    (shown,) = Approval.objects.get().preview["changes"]
+    assert shown == {"field": "search", "label": "Hotels", "after": ["Aurora", "Belem"]}
+    make_hotel(hotels[0].city, "Castelo")  # found from now on
+    approver = User.objects.create_superuser("approver")
+    asked.approve(waiting, approver)
+    assert not Hotel.objects.filter(breakfast=True).exists()
+
+
+def test_a_rule_for_further_calls_holds_for_the_arguments_that_an_approver_chose(
+    asked: MCPClient, hotels: list[Hotel]
+) -> None:
+    waiting = asked.call("change_hotel", pk=hotels[0].pk, price=130).assert_needs_approval()
+    approver = User.objects.create_superuser("approver")
+    assert approve(Approval.objects.get(), approver, names=["pk"], calls=None, seconds=3600, in_admin=True)
+    asked.call(waiting.name, waiting.params["arguments"]).assert_ok()
+    asked.call("change_hotel", pk=hotels[0].pk, price=140).assert_ok()
+    asked.call("change_hotel", pk=hotels[1].pk, price=140).assert_needs_approval()
+    assert [int(hotel.price) for hotel in Hotel.objects.order_by("pk")] == [140, 120, 120]
