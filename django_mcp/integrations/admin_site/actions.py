@@ -8,10 +8,13 @@ from urllib.parse import urljoin, urlsplit
 
 from django import forms
 from django.contrib.admin.actions import delete_selected
+from django.contrib.auth import get_user_model
 from django.db import models
 from django.forms.utils import pretty_name
+from django.http import HttpRequest
 
 from django_mcp.core.context import Context
+from django_mcp.core.database import without_effects
 from django_mcp.integrations.admin_site.changelist import open_changelist
 from django_mcp.integrations.admin_site.controls import PageForm, Pair, forms_of
 from django_mcp.integrations.admin_site.deletion import require_deletable
@@ -32,15 +35,36 @@ _OF_SELECTION = frozenset({ACTION, SELECTED, "select_across", "index"})
 
 
 def action_names(site: Any, admin: Any) -> dict[str, Any]:
-    """Return the actions that a ``ModelAdmin`` and its site declare, by name, with what says how they are called."""
+    """Return titles of actions by name: those that a ``ModelAdmin`` and its site declare or ``get_actions`` adds."""
+    added = {name: _title_of(action) or pretty_name(name) for name, action in _actions_of_superuser(admin).items()}
     if admin.actions is None:
-        return {}
+        return added
     declared = dict(site.actions)
     for action in admin.actions:
         declared[_name_of(action)] = getattr(admin, action, None) if isinstance(action, str) else action
-    return {
+    named = {
         name: getattr(function, "short_description", "") or pretty_name(name) for name, function in declared.items()
     }
+    return {**named, **added}
+
+
+def _actions_of_superuser(admin: Any) -> Mapping[str, Any]:
+    """Return what ``get_actions`` has for a user who may do everything: no list tells what packages add there."""
+    request = HttpRequest()
+    request.method = "GET"
+    try:
+        user: Any = get_user_model()()
+        user.is_active = user.is_staff = user.is_superuser = True
+        request.user = user
+        with without_effects():
+            return dict(admin.get_actions(request))
+    except Exception:  # noqa: BLE001 - the site's code may need a user or a database that is not there yet
+        return {}
+
+
+def _title_of(action: Any) -> Any:
+    """Return the title of one of the values of ``get_actions``: a tuple, or from Django 6.1 on an ``Action``."""
+    return getattr(action, "plural_description", None) or action[2]
 
 
 def _name_of(action: Any) -> str:

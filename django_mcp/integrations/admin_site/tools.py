@@ -512,7 +512,7 @@ class ActionTool(Tool):
         words: tuple[str, str],
         options: Mapping[str, Any],
     ) -> None:
-        self.offered, self.model, self._action = offered, model, action
+        self.offered, self.model, self.action = offered, model, action
         meta = model._meta  # noqa: SLF001 - Django's documented API
         name = "delete_" + words[1] if action == actions.DELETE else f"{words[0]}_{action}"
         from django.contrib.admin.utils import model_format_dict  # noqa: PLC0415 - needs the app
@@ -541,7 +541,7 @@ class ActionTool(Tool):
         """Return True if the admin offers the action to the caller."""
         if not self.offered.may(ctx, self.model, "search"):
             return False
-        return actions.may_run(self._admin, self.offered.request(ctx), self._action)
+        return actions.may_run(self._admin, self.offered.request(ctx), self.action)
 
     def _rows(self, ctx: Context, given: Mapping[str, Any]) -> list[models.Model]:
         if "pks" not in given:
@@ -559,7 +559,7 @@ class ActionTool(Tool):
         require_same(ctx, "pks", rows)
         keys, values, button = [row.pk for row in rows], given.get("values"), given.get("button")
         with history.naming_client(ctx):
-            return actions.run(ctx, self.offered.site, self.model, self._action, keys, values, button)
+            return actions.run(ctx, self.offered.site, self.model, self.action, keys, values, button)
 
     def _preview(self, ctx: Context, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
         given = keywords["given"]
@@ -576,7 +576,7 @@ class ActionTool(Tool):
             "object": f"{self.definition['title']} ({len(rows)})",
             "changes": [{"field": "pks", "label": many, "after": named}, *changes],
         }
-        if self._action != actions.DELETE:
+        if self.action != actions.DELETE:
             return told
         page = actions.open_deletion(ctx, self.offered.site, self.model, [row.pk for row in rows])
         if page is None:

@@ -120,10 +120,20 @@ class Browser:
         return visited if isinstance(visited, Page) else Page(State.SHOWN, {"entries": html.history_rows(visited[1])})
 
     def actions(self, model: type[Model]) -> Page:
-        """Return the names of the actions."""
+        """Return the names and titles of the actions. A list without rows does not show them."""
         visited = self._get(self.address(model, "changelist"))
-        return (
-            visited if isinstance(visited, Page) else Page(State.SHOWN, {"names": tuple(html.list_actions(visited[1]))})
+        if isinstance(visited, Page):
+            return visited
+        response, page = visited
+        titles = html.list_actions(page)
+        if not titles and not getattr((response.context_data or {}).get("cl"), "show_admin_actions", True):
+            return Page(State.UNKNOWN, why="no rows")
+        return Page(
+            State.SHOWN,
+            {
+                "names": tuple(sorted(titles)),
+                **{f"title of {name}": title for name, title in titles.items()},
+            },
         )
 
     def save(self, model: type[Model], pk: str | None, values: Mapping[str, Value]) -> Page:

@@ -22,12 +22,10 @@ from django_mcp import AllowAny, Context, MCPServer, tool
 from django_mcp.core.server import restore_all, snapshots
 from django_mcp.integrations.admin_site import changeform, deletion
 from django_mcp.integrations.admin_site.hidden import HIDDEN
-from django_mcp.integrations.admin_site.tools import AdminTool, admin_tools
+from django_mcp.integrations.admin_site.tools import ActionTool, AdminTool, admin_tools
 from django_mcp.test.admin.pages import Link, Page, State, Value, normalize
 from django_mcp.test.client import MCPClient
 from django_mcp.test.results import CallResult
-
-VERBS = ("search", "get", "add", "change", "delete")
 
 
 class Endpoint:
@@ -45,7 +43,10 @@ class Endpoint:
         server = MCPServer("judge-of-the-admin", authentication=[AllowAny()])
         restore_all(before)  # it is nobody else's
         admin_tools(site, server=server, **{"policy": "allow", **options})
-        self._offered = {offered.model for offered in server.tools.values() if isinstance(offered, AdminTool)}
+        tools = server.tools.values()
+        self._offered = {offered.model for offered in tools if isinstance(offered, AdminTool)}
+        self._verbs = {offered.name: offered.verb for offered in tools if isinstance(offered, AdminTool)}
+        self._actions = {offered.name: offered.action for offered in tools if isinstance(offered, ActionTool)}
         self._register_readings(server)
         self.client = MCPClient(user, server=server, protocol_version="modern")
         self._columns: dict[type[Model], list[str]] = {}
@@ -144,9 +145,16 @@ class Endpoint:
         entries = called.structured.get("entries", ())
         return Page(State.SHOWN, {"entries": tuple((entry["user"], normalize(entry["action"])) for entry in entries)})
 
-    def actions(self, model: type[Model]) -> Page:  # noqa: ARG002 - of the protocol
-        """Return nothing: there are no tools for actions yet."""
-        return Page(State.UNKNOWN)
+    def actions(self, model: type[Model]) -> Page:
+        """Return the names and titles of the caller's tools that are actions of the list."""
+        names = self._names(model)
+        if not names:
+            return Page(State.REFUSED, why="no tool")
+        own = {name: self._actions[name] for name in names if name in self._actions}
+        titles = {
+            f"title of {action}": normalize(str(self.client.definition(name)["title"])) for name, action in own.items()
+        }
+        return Page(State.SHOWN, {"names": tuple(sorted(own.values())), **titles})
 
     def save(self, model: type[Model], pk: str | None, values: Mapping[str, Value]) -> Page:
         """Add or change with the values as arguments of the types that the tool's schema says."""
@@ -178,13 +186,15 @@ class Endpoint:
     # Calls.
 
     def _tools(self, model: type[Model]) -> dict[str, str]:
-        """Return the names of the caller's tools for a model, by verb, as the overview tells them."""
+        """Return the names of the caller's tools for a model, by verb, without those of actions."""
+        return {self._verbs[name]: name for name in self._names(model) if name in self._verbs}
+
+    def _names(self, model: type[Model]) -> list[str]:
+        """Return the names of the caller's tools for a model, as the overview tells them."""
         called = self.client.call("admin_overview")
         label = model._meta.label  # noqa: SLF001 - Django's documented API
         told: list[dict[str, Any]] = called.structured["models"] if called.ok else []
-        names: list[str] = next((entry["tools"] for entry in told if entry["model"] == label), [])
-        found = {verb: name for name in names for verb in VERBS if name.startswith(f"{verb}_")}
-        return found | {name.rpartition("_")[2]: name for name in names if name.endswith("_history")}
+        return next((entry["tools"] for entry in told if entry["model"] == label), [])
 
     def _call(self, model: type[Model], verb: str, arguments: Mapping[str, Any]) -> CallResult | Page:
         name = self._tools(model).get(verb)

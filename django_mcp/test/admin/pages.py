@@ -150,7 +150,7 @@ class Side(Protocol):
         """Return users and texts of a row's history."""
 
     def actions(self, model: type[Model]) -> Page:
-        """Return the names of the actions."""
+        """Return the names of the actions that the list offers, sorted, and the title of each."""
 
     def save(self, model: type[Model], pk: str | None, values: Mapping[str, Value]) -> Page:
         """Send the form with these values, and return messages and errors."""

@@ -80,6 +80,7 @@ WRONG_PAGES: dict[str, tuple[str, Callable[[Page], Page], str]] = {
     "what is deleted along is missing": ("delete_page", lambda page: with_part(page, "counts", ()), "counts"),
     "what protects is missing": ("delete_page", lambda page: with_part(page, "objects", ()), "objects"),
     "an action is missing": ("actions", lambda page: with_part(page, "names", ()), "names"),
+    "an action is called otherwise": ("actions", lambda page: with_part(page, "title of ", "Other"), "title of "),
     "a refused page is shown": (
         "form_data",
         lambda page: Page(State.SHOWN, {"name": "x"}) if page.state == State.REFUSED else page,
