@@ -178,7 +178,7 @@ def run(
         ArgumentError: a page has no such control or button.
     """
     path, data = _list_url(ctx, site, model), _selection(name, keys)
-    own = _action_form_fields(ctx, site, model)
+    own = _action_form_fields(open_list(ctx, site, model))
     given = dict(values or {})
     data += [(field, str(given.pop(field))) for field in own if field in given]
     sent = visit(ctx, path, data=data)
@@ -263,12 +263,21 @@ def _needs_values(page: InBetween) -> ToolResult[Any]:
     return ToolResult(told, text=f"{words} {', '.join(page.fields)}\n\n{page.text}")
 
 
-def _action_form_fields(ctx: Context, site: Any, model: type[models.Model]) -> list[str]:
+def open_list(ctx: Context, site: Any, model: type[models.Model]) -> Visit:
+    """Return the list that actions run on.
+
+    Raises:
+        ToolError: there is none. A form may be in its place, which would be saved.
+    """
+    page = open_changelist(ctx, site, model, {})
+    if "cl" not in page.context:
+        raise ToolError(f"The admin has no list of {model._meta.verbose_name_plural} to run it on.")  # noqa: SLF001 - Django's documented API
+    return page
+
+
+def _action_form_fields(page: Visit) -> list[str]:
     """Return the fields that a site has added to the form of actions above a list."""
-    form_class = site._registry[model].action_form  # noqa: SLF001 - get_model_admin() is new in Django 5.0
-    if len(form_class.base_fields) <= len({ACTION, "select_across"}):
-        return []
-    form = open_changelist(ctx, site, model, {}).context.get("action_form")
+    form = page.context.get("action_form")
     return [name for name in getattr(form, "fields", {}) if name not in _OF_SELECTION]
 
 

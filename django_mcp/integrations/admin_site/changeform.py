@@ -459,8 +459,15 @@ def widget_pairs(bound: Any, value: Any) -> list[Pair]:
     the form to answer.
     """
     name, widget = bound.html_name, bound.field.widget
-    made = [pair for pair in pairs_of(widget.render(name, value, {"id": bound.auto_id or f"id_{name}"})) if pair[0]]
     texts = _texts(value)
+    try:
+        rendered = widget.render(name, value, {"id": bound.auto_id or f"id_{name}"})
+    except Exception:
+        if not texts:
+            raise
+        # It cannot take the value apart, such as a text that is no date and time. A person would type it in each part.
+        return [(own, texts[0]) for own, _ in widget_pairs(bound, None)]
+    made = [pair for pair in pairs_of(rendered) if pair[0]]
     if isinstance(getattr(widget, "widget", widget), forms.Select | forms.SelectMultiple | forms.RadioSelect):
         if sorted(own for _, own in made) != sorted(texts):
             return [(name, text) for text in texts]

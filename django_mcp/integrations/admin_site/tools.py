@@ -564,6 +564,7 @@ class ActionTool(Tool):
     def _preview(self, ctx: Context, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
         given = keywords["given"]
         rows = self._rows(ctx, given)
+        actions.open_list(ctx, self.offered.site, self.model)
         named = deletion.shortened([*map(str, rows)])
         meta = self.model._meta  # noqa: SLF001 - Django's documented API
         changes = [

@@ -1,22 +1,23 @@
 """The admin in a browser: Django's test client with a session, whole pages, parsed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote as url_unquote
 from urllib.parse import urlencode
 
-from bs4 import BeautifulSoup
+from bs4 import BeautifulSoup, Tag
 from django.conf import settings
 from django.contrib.admin import AdminSite
 from django.contrib.admin.utils import quote, unquote
 from django.contrib.messages import get_messages
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db.models import Model
 from django.forms import DurationField, IntegerField, JSONField, SlugField, UUIDField
 from django.test import Client
 from django.urls import NoReverseMatch, reverse
 
 from django_mcp.test.admin import html
-from django_mcp.test.admin.pages import Field, Link, Page, State, Value, normalize
+from django_mcp.test.admin.pages import Field, Inline, Link, Page, Row, State, Value, normalize
 
 SORTS = {
     JSONField: "json",
@@ -99,7 +100,22 @@ class Browser:
             parts[f"control {name}"] = (*parts.get(f"control {name}", ()), value)
         parts |= {f"read-only {name}": text for name, text in html.read_only_texts(form).items()}
         fields = tuple(self._sorted(field, response) for field in html.form_fields(controls)) if button else ()
-        return Page(State.SHOWN, parts, fields=fields)
+        inlines = tuple(self._inlines(page, form, controls, response)) if button else ()
+        return Page(State.SHOWN, parts, fields=fields, inlines=inlines)
+
+    def _inlines(self, page: BeautifulSoup, form: Tag, controls: list[Tag], response: Any) -> Iterator[Inline]:
+        names = {str(control["name"]) for control in controls}
+        for shown in (response.context_data or {}).get("inline_admin_formsets", ()):
+            formset = shown.formset
+            rows = []
+            for number, row in enumerate(formset.initial_forms):
+                prefix = f"{formset.prefix}-{number}-"
+                delete = f"{prefix}DELETE" if f"{prefix}DELETE" in names else ""
+                rows.append(Row(str(row.instance.pk), tuple(html.form_fields(controls, prefix)), delete))
+            new = html.row_to_add(page, form, controls, formset.prefix)
+            if new is not None:
+                rows.append(Row(None, tuple(new[0]), controls=tuple(new[1])))
+            yield Inline(formset.prefix, formset.model, tuple(rows))
 
     def _sorted(self, field: Field, response: Any) -> Field:
         form = getattr((response.context_data or {}).get("adminform"), "form", None)
@@ -155,10 +171,13 @@ class Browser:
         controls = html.controls_of(page, form)
         sent = html.successful(controls)
         fields = {field.name: field for field in html.form_fields(controls)}
+        data: dict[str, list[Any]] = {button: [""]}
         for name, value in values.items():
-            replaced = fields[name].controls if name in fields else (name,)
+            own = fields[name].controls if name in fields else ()
+            replaced = {*own, *value.emptied, *(control for control, _ in value.controls)}
             sent = [(control, text) for control, text in sent if control not in replaced] + [*value.controls]
-        data: dict[str, list[str]] = {button: [""]}
+            for control, filename, content in value.files:
+                data[control] = [SimpleUploadedFile(filename, content)]
         for control, text in sent:
             data.setdefault(control, []).append(text)
         return self._saved(self.client.post(address, data, secure=self._is_secure))

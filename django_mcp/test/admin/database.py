@@ -1,5 +1,6 @@
 """Two runs on the same database: what each changes in which table."""
 
+import hashlib
 import json
 import re
 from collections import Counter
@@ -8,9 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest import mock
 
 from django.apps import apps
 from django.core.cache import caches
+from django.core.files.storage import Storage
 from django.core.management.color import no_style
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.utils import timezone
@@ -29,10 +32,12 @@ class Changes:
     Attributes:
         tables: rows removed and rows added, by table.
         mails: subjects of the mail that was sent.
+        files: names of the files that were stored, with a digest of the content.
     """
 
     tables: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = field(default_factory=dict)
     mails: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
 
 
 @contextmanager
@@ -41,13 +46,14 @@ def trial(prepare: Callable[[], None]) -> Iterator[Changes]:
 
     What *prepare* changes before the block, such as a session, is not among them.
 
-    Caches are emptied and sequences set back, or the second of two runs would not find what the first did.
+    Caches are emptied, sequences set back and stored files deleted, or the second of two runs would not find what the
+    first did. A file that the block deletes is gone.
     """
     changes = Changes()
     for cache in caches.all():
         cache.clear()
     reset_sequences()
-    with rehearsal():
+    with rehearsal(), files_stored() as files:
         from django.core import mail  # noqa: PLC0415 - its outbox appears when tests are set up
 
         prepare()
@@ -58,11 +64,37 @@ def trial(prepare: Callable[[], None]) -> Iterator[Changes]:
         after = dump()
         ended = datetime.now(UTC)
         changes.mails = tuple(message.subject for message in getattr(mail, "outbox", ())[sent:])
+        changes.files = tuple(sorted((name, digest(storage, name)) for storage, name in files))
     for table in sorted({*before, *after}):
         removed = before.get(table, Rows()) - after.get(table, Rows())
         added = after.get(table, Rows()) - before.get(table, Rows())
         if removed or added:
             changes.tables[table] = (ordered(removed), ordered(without_clock(added, removed, began, ended)))
+
+
+@contextmanager
+def files_stored() -> Iterator[list[tuple[Storage, str]]]:
+    """Collect the files that are stored in the block, and delete them after it."""
+    stored: list[tuple[Storage, str]] = []
+    save = Storage.save
+
+    def noted(self: Storage, *args: Any, **kwargs: Any) -> str:
+        name = save(self, *args, **kwargs)
+        stored.append((self, name))
+        return name
+
+    with mock.patch.object(Storage, "save", noted):
+        yield stored
+    for storage, name in stored:
+        storage.delete(name)
+
+
+def digest(storage: Storage, name: str) -> str:
+    """Return a digest of a file's content, "" if it is gone."""
+    if not storage.exists(name):
+        return ""
+    with storage.open(name) as file:
+        return hashlib.sha256(file.read()).hexdigest()[:16]
 
 
 def ordered(rows: Rows) -> tuple[tuple[Any, ...], ...]:

@@ -66,7 +66,9 @@ class Endpoint:
             page = changeform.open_form(ctx, site, apps.get_model(label), pk)
             read_only = [[name, value] for name, value in _read_only(page)]
             pairs = page.page_form().pairs if page.may_save else []
-            return {"may_save": page.may_save, "pairs": [[*pair] for pair in pairs], "read_only": read_only}
+            inlines = {inline.formset.prefix: inline.name for inline in page.inlines}
+            told = {"may_save": page.may_save, "pairs": [[*pair] for pair in pairs], "read_only": read_only}
+            return {**told, "inlines": inlines}
 
         @tool(server=server)
         def judge_deletion(ctx: Context, label: str, pk: str) -> dict[str, Any]:
@@ -112,8 +114,7 @@ class Endpoint:
             got = self._call(model, "get", {"pk": pk})
             if isinstance(got, Page):
                 return got
-        label = model._meta.label  # noqa: SLF001 - Django's documented API
-        called = self._page_of(self.client.call("judge_form", {"label": label, **({} if pk is None else {"pk": pk})}))
+        called = self._read_form(model, pk)
         if isinstance(called, Page):
             return called
         parts: dict[str, Any] = {"can be saved": called.structured["may_save"]}
@@ -123,6 +124,10 @@ class Endpoint:
         empty = self._empty(model)
         parts |= {f"read-only {name}": Told(value, empty) for name, value in called.structured["read_only"]}
         return Page(State.SHOWN, parts)
+
+    def _read_form(self, model: type[Model], pk: str | None) -> CallResult | Page:
+        label = model._meta.label  # noqa: SLF001 - Django's documented API
+        return self._page_of(self.client.call("judge_form", {"label": label, **({} if pk is None else {"pk": pk})}))
 
     def delete_page(self, model: type[Model], pk: str) -> Page:
         """Return what the tool that deletes would take along."""
@@ -163,7 +168,12 @@ class Endpoint:
         if name is None:
             return Page(State.REFUSED, why="no tool")
         described = self.client.definition(name).get("inputSchema", {}).get("properties", {})
-        arguments = {field: typed(value.argument, described.get(field, {})) for field, value in values.items()}
+        names: Mapping[str, str] = {}
+        if any(is_of_rows(value.argument) for value in values.values()):
+            read = self._read_form(model, pk)
+            names = {} if isinstance(read, Page) else read.structured["inlines"]
+        given = {names.get(field, field): value.argument for field, value in values.items()}
+        arguments = {field: typed(value, described.get(field, {})) for field, value in given.items()}
         called = self._page_of(self.client.call(name, {**arguments, **({} if pk is None else {"pk": pk})}))
         if isinstance(called, Page):
             if "Missing argument" not in called.why:
@@ -328,10 +338,12 @@ def localized(text: str) -> Iterable[str]:
             yield formats.localize(moment)
 
 
-def typed(value: Any, schema: Mapping[str, Any]) -> Any:
+def typed(value: Any, schema: Mapping[str, Any]) -> Any:  # noqa: PLR0911 - one for each kind
     """Return a text as a value of the type that a schema says, if it can be one."""
     if isinstance(value, list):
         return [typed(each, schema.get("items", {})) for each in value]
+    if isinstance(value, dict) and "properties" in schema:
+        return {name: typed(each, schema["properties"].get(name, {})) for name, each in value.items()}
     if not isinstance(value, str):
         return value
     options = [schema, *schema.get("anyOf", ()), *schema.get("oneOf", ())]
@@ -348,6 +360,11 @@ def typed(value: Any, schema: Mapping[str, Any]) -> Any:
             with suppress(ValueError):
                 return make(value) if make is int or "number" in types else value
     return value
+
+
+def is_of_rows(argument: Any) -> bool:
+    """Return True for the rows of an inline."""
+    return isinstance(argument, list) and any(isinstance(each, dict) for each in argument)
 
 
 def _types(schema: Mapping[str, Any]) -> list[str]:

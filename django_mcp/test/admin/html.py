@@ -124,15 +124,25 @@ def find_form(page: BeautifulSoup) -> tuple[Tag | None, str | None]:
     return (forms[0] if forms else None), None
 
 
-def controls_of(page: BeautifulSoup, form: Tag) -> list[Tag]:
-    """Return the controls that belong to a form, also those outside that name it."""
+TEMPLATE = "__prefix__"
+"""Stands for the number of a row in the names of controls that the page's script copies."""
+
+
+def controls_of(page: BeautifulSoup, form: Tag, *, templates: bool = False) -> list[Tag]:
+    """Return the controls that belong to a form, also those outside that name it.
+
+    Args:
+        page: the page.
+        form: the form.
+        templates: True for those that scripts copy for new rows, instead of the others.
+    """
     own = form.get("id")
     return [
         control
         for control in page.find_all(["input", "select", "textarea"])
         if (control.get("form") == own if control.has_attr("form") else control.find_parent("form") is form)
         and control.get("name")
-        and "__prefix__" not in str(control["name"])
+        and (TEMPLATE in str(control["name"])) is templates
         and control["name"] != "csrfmiddlewaretoken"
     ]
 
@@ -194,11 +204,13 @@ def read_only_texts(form: Tag) -> dict[str, str]:
     return texts
 
 
-def form_fields(controls: list[Tag]) -> Iterator[Field]:
-    """Yield the fields of a form itself, without those of its inlines."""
+def form_fields(controls: list[Tag], prefix: str = "") -> Iterator[Field]:
+    """Yield the fields of a form itself, or those of an inline's row, whose controls have this prefix."""
     by_name: dict[str, list[Tag]] = {}
     for control in controls:
-        if control.find_parent(class_="inline-group") is not None or str(control["name"]).startswith("initial-"):
+        is_of_row = control.find_parent(class_="inline-group") is not None
+        own_name = str(control["name"])
+        if is_of_row is not bool(prefix) or not own_name.startswith(prefix) or own_name.startswith("initial-"):
             continue
         place = control.find_parent(lambda tag: named_class(tag, "field-") is not None)
         if place is None:
@@ -207,7 +219,10 @@ def form_fields(controls: list[Tag]) -> Iterator[Field]:
         names = [
             str(each)[len("field-") :] for each in place.get_attribute_list("class") if str(each).startswith("field-")
         ]
-        name = next((each for each in names if SPLIT.sub("", str(control["name"])) == each), names[0])
+        bare = own_name.removeprefix(prefix)
+        name = next((each for each in names if SPLIT.sub("", bare) == each), names[0])
+        if prefix and not bare.startswith(name):
+            continue  # of a row within the row
         by_name.setdefault(name, []).append(control)
     for name, own in by_name.items():
         if not any(control.has_attr("disabled") for control in own):
@@ -219,6 +234,40 @@ def form_fields(controls: list[Tag]) -> Iterator[Field]:
                 options_of(own),
                 sort_of(own[0]),
             )
+
+
+def row_to_add(
+    page: BeautifulSoup, form: Tag, controls: list[Tag], prefix: str
+) -> tuple[list[Field], list[tuple[str, str]]] | None:
+    """Return the fields of a row to add to an inline, and the controls that adding it brings, or None if none can be.
+
+    It is the first one that the page has ready, or else a copy of its template.
+    """
+    numbers = dict(successful([control for control in controls if str(control["name"]).startswith(f"{prefix}-")]))
+    total, initial = (int(numbers.get(f"{prefix}-{name}_FORMS") or 0) for name in ("TOTAL", "INITIAL"))
+    if total > initial:
+        ready = [*form_fields(controls, f"{prefix}-{initial}-")]
+        return (ready, []) if ready else None
+    most = int(numbers.get(f"{prefix}-MAX_NUM_FORMS") or total + 1)
+    template = [
+        control
+        for control in controls_of(page, form, templates=True)
+        if str(control["name"]).startswith(f"{prefix}-{TEMPLATE}-")
+    ]
+    if total >= most or not template:
+        return None
+    for control in template:
+        control["name"] = str(control["name"]).replace(TEMPLATE, str(total))
+    copied = (
+        [*form_fields(template, f"{prefix}-{total}-")],
+        [
+            *successful(template),
+            (f"{prefix}-TOTAL_FORMS", str(total + 1)),
+        ],
+    )
+    for control in template:
+        control["name"] = str(control["name"]).replace(f"{prefix}-{total}-", f"{prefix}-{TEMPLATE}-", 1)
+    return copied
 
 
 def kind_of(own: list[Tag]) -> str:
@@ -256,6 +305,8 @@ SORTS = {
 
 
 def sort_of(control: Tag) -> str:
+    if "image" in str(control.get("accept", "")):
+        return "image"
     for name in control.get_attribute_list("class"):
         if name in SORTS:
             return SORTS[str(name)]

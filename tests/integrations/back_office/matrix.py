@@ -332,7 +332,8 @@ class OwnForm(forms.ModelForm):
 
 def form_with_request(self, request, obj=None, change=False, **kwargs):
     form = admin.ModelAdmin.get_form(self, request, obj, change=change, **kwargs)
-    form.base_fields["name"].initial = f"by {request.user.get_username()}"
+    if "name" in form.base_fields:  # who may only look has a form without fields
+        form.base_fields["name"].initial = f"by {request.user.get_username()}"
     return form
 
 

@@ -4,11 +4,7 @@ from collections.abc import Iterable
 
 from django_mcp.test.admin import Difference
 
-# A text that is no date-time is refused before the form is sent: in other words, and without the form's other errors.
-MOMENTS = ("placed", "sold_at", "last_login", "date_joined")
-
 REASONS = {
-    **{f"a nonsense {name}": {"errors"} for name in MOMENTS},
     # A browser offers no such choice; the admin takes it as unknown, and the tool refuses it.
     "a nonsense is_checked": {"errors", "page"},
     # Text for a JSON field is a value.

@@ -1,0 +1,27 @@
+"""Values that a form of the admin cannot take: its own words say so, as in a browser."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+
+from demo_project.travel.models import Booking
+from django_mcp import admin_tools
+from django_mcp.test import MCPClient
+from tests.integrations.admin_site.office import make_booking, make_city, make_hotel, own_site
+
+pytestmark = pytest.mark.django_db
+
+Make = Callable[..., Any]
+
+
+def test_a_text_that_is_no_date_and_time_is_answered_by_the_form(make_server: Make) -> None:
+    boss = User.objects.create_superuser("boss")
+    booking = make_booking(make_hotel(make_city()), boss)
+    with own_site({Booking: admin.ModelAdmin}) as site:
+        server = make_server("office", search_tools=0)
+        admin_tools(site, server=server, policy="allow")
+        called = MCPClient(boss, server=server).call("change_booking", pk=booking.pk, created="nonsense", nights=-1)
+    called.assert_error_mentions("Enter a valid date.", "Enter a valid time.", "nights")
