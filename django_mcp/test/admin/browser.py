@@ -14,7 +14,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db.models import Model
 from django.forms import DurationField, IntegerField, JSONField, SlugField, UUIDField
 from django.test import Client
-from django.urls import NoReverseMatch, reverse
+from django.urls import NoReverseMatch, get_script_prefix, reverse
 
 from django_mcp.test.admin import html
 from django_mcp.test.admin.pages import Field, Inline, Link, Page, Row, State, Value, normalize
@@ -180,7 +180,7 @@ class Browser:
                 data[control] = [SimpleUploadedFile(filename, content)]
         for control, text in sent:
             data.setdefault(control, []).append(text)
-        return self._saved(self.client.post(address, data, secure=self._is_secure))
+        return self._saved(self.client.post(data=data, **self._request(address)))
 
     def _saved(self, response: Any) -> Page:
         if response.status_code >= 500:  # noqa: PLR2004
@@ -210,13 +210,15 @@ class Browser:
     def _form_address(self, model: type[Model], pk: str | None) -> str:
         return self.address(model, "add") if pk is None else self.address(model, "change", pk)
 
-    @property
-    def _is_secure(self) -> bool:
-        return bool(settings.SECURE_SSL_REDIRECT)
+    def _request(self, address: str) -> dict[str, Any]:
+        """Return what the client needs for an address: a server takes the script prefix away."""
+        below = get_script_prefix().rstrip("/")
+        path = address.removeprefix(below)
+        return {"path": path, "secure": bool(settings.SECURE_SSL_REDIRECT), "SCRIPT_NAME": below}
 
     def _get(self, address: str, query: str = "") -> tuple[Any, BeautifulSoup] | Page:
         """Return the response and its page as it was parsed, or the reason why there is none."""
-        response = self.client.get(f"{address}?{query}" if query else address, secure=self._is_secure)
+        response = self.client.get(**self._request(f"{address}?{query}" if query else address))
         if response.status_code >= 500:  # noqa: PLR2004
             return Page(State.FAILED, why=f"HTTP {response.status_code}")
         if response.status_code != 200:  # noqa: PLR2004

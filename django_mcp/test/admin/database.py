@@ -15,7 +15,8 @@ from django.apps import apps
 from django.core.cache import caches
 from django.core.files.storage import Storage
 from django.core.management.color import no_style
-from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import DEFAULT_DB_ALIAS, connections, router
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
 from django_mcp.test.client import rehearsal
@@ -52,8 +53,8 @@ def trial(prepare: Callable[[], None]) -> Iterator[Changes]:
     changes = Changes()
     for cache in caches.all():
         cache.clear()
-    reset_sequences()
     with rehearsal(), files_stored() as files:
+        reset_sequences()
         from django.core import mail  # noqa: PLC0415 - its outbox appears when tests are set up
 
         prepare()
@@ -122,16 +123,21 @@ def left_out() -> set[str]:
 
 
 def dump() -> dict[str, Rows]:
-    """Return the rows of all tables of models."""
-    excluded = left_out()
+    """Return the rows of all tables of models, those of other databases than the default with its alias in front."""
+    wanted = {model._meta.db_table for model in apps.get_models(include_auto_created=True)} - left_out()  # noqa: SLF001 - Django's documented API
     tables: dict[str, Rows] = {}
-    connection = connections[DEFAULT_DB_ALIAS]
-    managed = {model._meta.db_table for model in apps.get_models(include_auto_created=True)}  # noqa: SLF001 - Django's documented API
-    with connection.cursor() as cursor:
-        for table in sorted(managed.intersection(connection.introspection.table_names(cursor)) - excluded):
-            cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")  # noqa: S608 - its own name
-            tables[table] = Rows(tuple(comparable(value) for value in row) for row in cursor.fetchall())
+    for connection in databases():
+        before = "" if connection.alias == DEFAULT_DB_ALIAS else f"{connection.alias}."
+        with connection.cursor() as cursor:
+            for table in sorted(wanted.intersection(connection.introspection.table_names(cursor))):
+                cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")  # noqa: S608 - its own name
+                tables[before + table] = Rows(tuple(map(comparable, row)) for row in cursor.fetchall())
     return tables
+
+
+def databases() -> Iterator[BaseDatabaseWrapper]:
+    """Yield the databases that a rehearsal rolls back: those that the test may use."""
+    return (connections[alias] for alias in connections if connections[alias].in_atomic_block)
 
 
 def comparable(value: Any) -> Any:
@@ -173,10 +179,9 @@ def without_client(text: str) -> str:
 
 def reset_sequences() -> None:
     """Let new rows get the same keys in each run: no rollback sets a sequence of PostgreSQL back."""
-    connection = connections[DEFAULT_DB_ALIAS]
-    if connection.vendor != "postgresql":
-        return
-    statements = connection.ops.sequence_reset_sql(no_style(), apps.get_models())
-    if statements:
-        with connection.cursor() as cursor:
-            cursor.execute("".join(statements))
+    for connection in databases():
+        if connection.vendor == "postgresql":
+            there = [model for model in apps.get_models() if router.allow_migrate_model(connection.alias, model)]
+            with connection.cursor() as cursor:
+                for statement in connection.ops.sequence_reset_sql(no_style(), there):
+                    cursor.execute(statement)

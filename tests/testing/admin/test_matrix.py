@@ -20,7 +20,7 @@ REASONS: dict[str, set[tuple[str, str]]] = {
         ("add", "page"),
         *((f"{page} 1", "page") for page in ("change", "delete", "history")),
     },
-    # As those of django-solo: the tool finds the only row, which the page is of. An action says that there is no list to
+    # As those of django-solo: the tool finds the only row, which the page is of. Actions say that there is no list to
     # run it on.
     "a list that is a form": {
         *(("changelist", what) for what in ("rows", "number of rows", "column 1 of 1")),
