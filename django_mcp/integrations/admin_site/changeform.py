@@ -510,6 +510,8 @@ def _problems(page: FormPage, given: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _problems_of(form: Any, given: Container[str], where: str = "") -> Iterator[str]:
+    if not form.errors:  # the admin gives {}, no ErrorDict, to a row of an inline that the user may only view
+        return
     for name, errors in form.errors.as_data().items():
         for error in errors:
             if name in form.fields:

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import User
+from django.http import HttpRequest
 
-from demo_project.travel.models import Booking
+from demo_project.travel.models import Booking, City, Hotel
 from django_mcp import admin_tools
 from django_mcp.test import MCPClient
 from tests.integrations.admin_site.office import make_booking, make_city, make_hotel, own_site
@@ -25,3 +26,25 @@ def test_a_text_that_is_no_date_and_time_is_answered_by_the_form(make_server: Ma
         admin_tools(site, server=server, policy="allow")
         called = MCPClient(boss, server=server).call("change_booking", pk=booking.pk, created="nonsense", nights=-1)
     called.assert_error_mentions("Enter a valid date.", "Enter a valid time.", "nights")
+
+
+class ViewedHotels(admin.TabularInline):
+    model = Hotel
+    extra = 0
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class CityAdmin(admin.ModelAdmin):
+    inlines = (ViewedHotels,)
+
+
+def test_a_wrong_value_beside_rows_that_the_caller_may_only_view_is_answered_by_the_form(make_server: Make) -> None:
+    boss = User.objects.create_superuser("boss")
+    hotel = make_hotel(make_city())
+    with own_site({City: CityAdmin}) as site:
+        server = make_server("office", search_tools=0)
+        admin_tools(site, server=server, policy="allow")
+        client = MCPClient(boss, server=server)
+        client.call("change_city", pk=hotel.city.pk, name="").assert_error_mentions("This field is required.")

@@ -62,6 +62,24 @@ def test_tools_save_what_pages_save(people: SimpleNamespace, model: type[Model])
     assert found.compared["invalid"] > 1
 
 
+CLERKS = [models.Product, models.LiveProduct, models.Order, models.Customer, models.Club, models.Person, models.Tag]
+OF_OTHERS = [
+    *(at_night(("clerk", model)) for model in CLERKS),
+    *(at_night(("viewer", model)) for model in (models.Product, models.Order, models.Label)),
+    at_night(("outsider", models.Order)),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("saver", OF_OTHERS, ids=lambda saver: f"{saver[0]}-{saver[1].__name__}")
+def test_tools_save_for_others_what_their_pages_save(people: SimpleNamespace, saver: tuple[str, type[Model]]) -> None:
+    role, model = saver
+    found = effects(site, getattr(people, role), Endpoint(site, getattr(people, role), show=OPEN), only=[model])
+    assert not unexplained(found)
+    assert found.compared["refused"] or role == "clerk"
+    assert sum(found.compared.values())
+
+
 def test_a_hidden_value_is_no_difference_and_its_order_is_one(people: SimpleNamespace) -> None:
     found = walk(site, people.superuser, only=[models.Customer], links=3, rows=0)
     assert [(difference.page, difference.what) for difference in found] == [("changelist ?o=3", "page")]
