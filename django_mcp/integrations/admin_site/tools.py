@@ -181,7 +181,9 @@ class AdminTools:
         self._only, self._exclude = only, exclude
 
     def _registered(self) -> list[type[models.Model]]:
-        return [*self.site._registry]  # noqa: SLF001 - AdminSite has no public list
+        # django-constance registers a class that is no model, for a page of settings.
+        registered = self.site._registry  # noqa: SLF001 - AdminSite has no public list
+        return [model for model in registered if issubclass(model, models.Model)]
 
     @cached_property
     def names(self) -> dict[type[models.Model], tuple[str, str]]:

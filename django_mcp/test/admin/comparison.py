@@ -69,9 +69,9 @@ def walk(
 
 def models_of(site: AdminSite, only: Collection[type[Model]], sides: Collection[Side]) -> list[type[Model]]:
     """Return the site's models that all sides have, in a fixed order."""
-    registered = sorted(site._registry, key=lambda model: model._meta.label_lower)  # noqa: SLF001 - documented
-    chosen = [model for model in registered if not only or model in only]
-    return [model for model in chosen if all(side.offers(model) for side in sides)]
+    chosen = [model for model in site._registry if not only or model in only]  # noqa: SLF001 - it has no public list
+    offered = [model for model in chosen if all(side.offers(model) for side in sides)]
+    return sorted(offered, key=lambda model: model._meta.label_lower)  # noqa: SLF001 - documented
 
 
 class _Walk:

@@ -147,6 +147,8 @@ class Endpoint:
         called = self._call(model, "history", {"pk": pk})
         if isinstance(called, Page):
             return called
+        if "text" in called.structured:  # a page of a package
+            return Page(State.SHOWN, {"entries": Mentioning(called.structured["text"])})
         entries = called.structured.get("entries", ())
         return Page(State.SHOWN, {"entries": tuple((entry["user"], normalize(entry["action"])) for entry in entries)})
 
@@ -313,6 +315,23 @@ class Told:
         elif isinstance(value, str):
             yield from localized(value)
             yield without_markdown(value)
+
+
+class Mentioning:
+    """A page's text in Markdown. It equals entries of a history of which it has every word."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, text: str) -> None:
+        self.text = normalize(without_markdown(text))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Mentioning):
+            return self.text == other.text
+        return isinstance(other, tuple) and all(normalize(part) in self.text for entry in other for part in entry)
+
+    def __repr__(self) -> str:
+        return repr(self.text)
 
 
 def without_markdown(text: str) -> str:

@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group, User
 from django.db.models import Model
 
 from django_mcp.test.admin import Endpoint, Value, effects, walk
-from django_mcp.test.admin.endpoint import Told, typed
+from django_mcp.test.admin.endpoint import Mentioning, Told, typed
 from tests.integrations.back_office import models
 from tests.integrations.back_office.shop import site
 from tests.lanes import at_night
@@ -121,6 +121,13 @@ def test_a_value_is_what_a_page_shows_of_it(value: Any, text: str) -> None:
     told = Told(value, ["-", "nothing"])
     assert told == text
     assert told == "secret" or told != "other"
+
+
+def test_a_history_of_a_package_is_a_text_that_has_every_entry() -> None:
+    page = Mentioning("| [Ada](/1/) | **boss**  |\n| Changed |")
+    assert page == (("Ada", "boss"), ("Changed", ""))
+    assert page != (("Ada", "clerk"),)
+    assert page != "Ada"
 
 
 @pytest.mark.parametrize(
