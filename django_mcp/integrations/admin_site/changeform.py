@@ -452,6 +452,9 @@ def field_initial(bound: Any) -> Any:
     return bound.field.prepare_value(bound.initial)
 
 
+_CHOSEN = (forms.Select, forms.SelectMultiple, forms.RadioSelect)
+
+
 def widget_pairs(bound: Any, value: Any) -> list[Pair]:
     """Return what the controls of a field send for a value: as its widget renders it.
 
@@ -459,16 +462,18 @@ def widget_pairs(bound: Any, value: Any) -> list[Pair]:
     the form to answer.
     """
     name, widget = bound.html_name, bound.field.widget
-    texts = _texts(value)
+    texts, is_chosen = _texts(value), isinstance(getattr(widget, "widget", widget), _CHOSEN)
     try:
         rendered = widget.render(name, value, {"id": bound.auto_id or f"id_{name}"})
     except Exception:
         if not texts:
             raise
+        if is_chosen:  # what is no key cannot be searched for
+            return [(name, text) for text in texts]
         # It cannot take the value apart, such as a text that is no date and time. A person would type it in each part.
-        return [(own, texts[0]) for own, _ in widget_pairs(bound, None)]
+        return [(own, texts[0]) for own, _ in widget_pairs(bound, None)] or [(name, texts[0])]
     made = [pair for pair in pairs_of(rendered) if pair[0]]
-    if isinstance(getattr(widget, "widget", widget), forms.Select | forms.SelectMultiple | forms.RadioSelect):
+    if is_chosen:
         if sorted(own for _, own in made) != sorted(texts):
             return [(name, text) for text in texts]
     elif not made and texts and not isinstance(value, bool):

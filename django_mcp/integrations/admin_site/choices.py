@@ -28,7 +28,7 @@ def filter_choices(ctx: Context, site: Any, model: type[models.Model], name: str
         ArgumentError: the list has no such filter.
     """
     cl = open_changelist(ctx, site, model, {}).context["cl"]
-    known = dict(filters_of(cl))
+    known = filters_of(cl)
     if name not in known:
         raise ArgumentError([about_argument(["argument"], _one_of(f"filters.{known_name}" for known_name in known))])
     return list(_found(((value, text) for value, text, _ in choices_of(cl, known[name])), query))

@@ -44,7 +44,7 @@ def search_schema(admin: Any, request: HttpRequest | None) -> Schema:
         words = str(admin.search_help_text or "Words to search for, as in the admin.")
         properties["query"] = {"type": "string", "description": words}
     filters = admin.list_filter if request is None else admin.get_list_filter(request)
-    if named := dict(_filters(admin.model, filters)):
+    if named := _filters(admin.model, filters):
         words = "Filters of the admin's list, by name. A wrong value is answered with the choices."
         properties["filters"] = {**object_schema(named), "description": words}
     if admin.date_hierarchy:
@@ -59,15 +59,19 @@ def search_schema(admin: Any, request: HttpRequest | None) -> Schema:
     return object_schema(properties)
 
 
-def _filters(model: type[models.Model], declared: Iterable[Any]) -> Iterable[tuple[str, Schema]]:
+def _filters(model: type[models.Model], declared: Iterable[Any]) -> dict[str, Schema]:
     label = model._meta.label_lower  # noqa: SLF001 - Django's documented API
+    found: dict[str, Schema] = {}
     for entry in declared:
         path = entry[0] if isinstance(entry, list | tuple) else entry
         if isinstance(path, str):
             if not is_secret(label, path, ()):
-                yield path, _filter_schema(model, path, is_plain=path is entry)
+                schema = _filter_schema(model, path, is_plain=path is entry)
+                found[path] = {} if path in found else schema  # two filters of one name have different choices
         elif name := getattr(path, "parameter_name", None):
-            yield str(name), {"description": str(getattr(path, "title", "") or pretty_name(str(name)))}
+            words = str(getattr(path, "title", "") or pretty_name(str(name)))
+            found[str(name)] = {} if name in found else {"description": words}
+    return found
 
 
 def _filter_schema(model: type[models.Model], path: str, *, is_plain: bool) -> Schema:

@@ -72,13 +72,19 @@ class Browser:
         response, page = visited
         rows = html.list_rows(page)
         keys = self._keys(page, response.context_data, address, rows)
-        parts: dict[str, Any] = {"rows": keys, "number of rows": html.total(page)}
+        total = html.total(page)
+        unread: tuple[str, ...] = ()
+        parts: dict[str, Any] = {"rows": keys}
+        if total is None and "cl" in (response.context_data or {}):
+            unread = ("number of rows",)
+        else:
+            parts["number of rows"] = total
         for key, (_, cells) in zip(keys, rows, strict=False):
             parts |= {f"column {number} of {key}": text for number, text in enumerate(cells, 1)}
         links = [*html.list_links(page)]
         if page.select_one("#searchbar") is not None:
             links += [Link("search", urlencode({"q": word})) for word in self._words(rows)]
-        return Page(State.SHOWN, parts, keys, tuple(links))
+        return Page(State.SHOWN, parts, keys, tuple(links), unread=unread)
 
     def form_data(self, model: type[Model], pk: str | None) -> Page:
         """Return what the untouched form would send, and the texts of read-only fields."""
@@ -128,7 +134,11 @@ class Browser:
     def delete_page(self, model: type[Model], pk: str) -> Page:
         """Return what the deletion takes along, or what prevents it."""
         visited = self._get(self.address(model, "delete", pk))
-        return visited if isinstance(visited, Page) else Page(State.SHOWN, html.deletion(visited[1]))
+        if isinstance(visited, Page):
+            return visited
+        parts = html.deletion(visited[1])
+        unread = tuple(name for name, told in parts.items() if told is None)
+        return Page(State.SHOWN, {name: told for name, told in parts.items() if told is not None}, unread=unread)
 
     def history(self, model: type[Model], pk: str) -> Page:
         """Return user and text of each entry."""

@@ -13,13 +13,20 @@ UNSENT = {"submit", "button", "reset", "image", "file"}
 SPLIT = re.compile(r"_[01]$")
 
 
+ICONS = {"check_small": "True", "close_small": "False"}
+"""What icons of django-unfold, whose names are texts, stand for."""
+
+
 def text_of(tag: Tag) -> str:
     """Return the text that a person reads, with the names of icons and the values of controls."""
-    controls = tag.find_all(["input", "select", "textarea"])
+    found = tag.find_all(["input", "select", "textarea"])
+    controls = [control for control in found if control.get("type") not in {"submit", "button", "image", "reset"}]
     if controls:
         return normalize(" ".join(filter(None, map(shown_value, controls))))
     for icon in tag.find_all("img"):
         icon.replace_with(str(icon.get("alt", "")))
+    for icon in tag.select(".material-symbols-outlined"):
+        icon.replace_with(ICONS.get(normalize(icon.get_text()), ""))
     for line_break in tag.find_all("br"):
         line_break.replace_with("\n")
     return normalize(tag.get_text())
@@ -328,12 +335,15 @@ def own_text(item: Tag) -> str:
 
 
 def deletion(page: BeautifulSoup) -> dict[str, object]:
+    """Return whether a page offers to delete, and what it lists, or None for what is not where Django has it."""
     place = page.select_one("#deleted-objects")
-    summary = place.find_previous_sibling("ul") if place is not None else None
+    if place is None:
+        return {"allowed": page.select_one("form input[name=post]") is not None, "counts": None, "objects": None}
+    summary = place.find_previous_sibling("ul")
     return {
         "allowed": page.select_one("form input[name=post]") is not None,
         "counts": tuple(own_text(item) for item in summary.find_all("li")) if isinstance(summary, Tag) else (),
-        "objects": tuple(own_text(item) for item in place.find_all("li")) if place is not None else (),
+        "objects": tuple(own_text(item) for item in place.find_all("li")),
     }
 
 

@@ -47,6 +47,7 @@ class Page:
         links: links of a changelist.
         fields: fields of a form that can be filled in.
         inlines: rows of other models in a form.
+        unread: parts that the page shows otherwise than Django's, as those of a theme. Not compared.
         why: the reason for a refusal or failure. Not compared.
     """
 
@@ -56,6 +57,7 @@ class Page:
     links: tuple[Link, ...] = ()
     fields: tuple["Field", ...] = ()
     inlines: tuple["Inline", ...] = ()
+    unread: tuple[str, ...] = ()
     why: str = ""
 
 
@@ -208,7 +210,7 @@ def compare(model: type[Model], name: str, browser: Page, endpoint: Page) -> Ite
             return
         yield Difference(label, name, "page", describe_state(browser), describe_state(endpoint))
         return
-    for what in sorted({*browser.parts, *endpoint.parts}):
+    for what in sorted({*browser.parts, *endpoint.parts}.difference(browser.unread, endpoint.unread)):
         ours, theirs = browser.parts.get(what), endpoint.parts.get(what)
         if what == "errors":
             # An endpoint may name arguments and say more. What the page says it has to say.

@@ -12,6 +12,7 @@ from demo_project.travel.models import Booking, City, Hotel
 from django_mcp import admin_tools
 from django_mcp.test import MCPClient
 from tests.integrations.admin_site.office import make_booking, make_city, make_hotel, own_site
+from tests.integrations.back_office.models import Category
 
 pytestmark = pytest.mark.django_db
 
@@ -48,3 +49,20 @@ def test_a_wrong_value_beside_rows_that_the_caller_may_only_view_is_answered_by_
         admin_tools(site, server=server, policy="allow")
         client = MCPClient(boss, server=server)
         client.call("change_city", pk=hotel.city.pk, name="").assert_error_mentions("This field is required.")
+
+
+class CategoryAdmin(admin.ModelAdmin):
+    search_fields = ("name",)
+    autocomplete_fields = ("parent",)
+
+
+def test_a_text_that_is_no_key_of_an_autocompleted_row_is_not_taken_for_none(make_server: Make) -> None:
+    books = Category.objects.create(name="Books")
+    poetry = Category.objects.create(name="Poetry", parent=books)
+    with own_site({Category: CategoryAdmin}) as site:
+        server = make_server("office", search_tools=0)
+        admin_tools(site, server=server, policy="allow")
+        client = MCPClient(User.objects.create_superuser("boss"), server=server)
+        client.call("change_category", pk=poetry.pk, parent="nonsense").assert_error_mentions("parent")
+    poetry.refresh_from_db()
+    assert poetry.parent == books

@@ -142,6 +142,19 @@ class Fixed(admin.SimpleListFilter):
             yield {"selected": (self.value() or "live") == value, "query_string": query, "display": title}
 
 
+class Again(admin.SimpleListFilter):
+    """A filter with the name of a field's filter, as packages add it."""
+
+    title = "kind again"
+    parameter_name = "kind"
+
+    def lookups(self, request, model_admin):
+        return [("none", "None of them")]
+
+    def queryset(self, request, queryset):
+        return queryset.none() if self.value() == "none" else queryset
+
+
 class Reversed(ChangeList):
     def get_queryset(self, request, *args, **kwargs):
         return super().get_queryset(request, *args, **kwargs).order_by("-pk")
@@ -208,6 +221,8 @@ each(
         [Dear, Unasked],
         [Fixed],
         ["kind", "is_live", Dear],
+        ["kind", Again],
+        [Again, "kind"],
     ],
 )
 each(

@@ -38,7 +38,12 @@ from treebeard.forms import movenodeform_factory
 
 from tests.integrations.admin_site.third_party import models
 
-site = admin.AdminSite("third_party")
+if settings.THEME == "unfold":
+    from unfold.sites import UnfoldAdminSite
+
+    site = UnfoldAdminSite("third_party")
+else:
+    site = admin.AdminSite("third_party")
 site.enable_nav_sidebar = False
 PACKAGES: dict[str, list[type[db.Model]]] = {}
 """Models by the package whose admin they have."""
@@ -224,7 +229,6 @@ register("contrib.auth", User, UserAdmin)
 if settings.THEME == "unfold":
     from unfold.admin import ModelAdmin as UnfoldAdmin
     from unfold.admin import TabularInline as UnfoldInline
-    from unfold.contrib.filters.admin import RangeNumericFilter  # noqa: F401 - it can be imported
     from unfold.decorators import action as unfold_action
 
     class ThemedAdmin(UnfoldAdmin):
