@@ -29,6 +29,8 @@ from django_mcp.primitives.validation_errors import about_argument, unknown_argu
 
 KEY, DELETE = "pk", "delete"
 """Members of an inline's row: its key, and whether to delete it."""
+TYPE = "type"
+"""Member of a new row of an inline that has rows of several models, as django-polymorphic's: the model's name."""
 VERSION = "version"
 """Argument of a change: what was read."""
 READ_ONLY = "cannot be changed here: the admin shows it read-only."
@@ -200,9 +202,18 @@ def readonly_name(field: Any) -> str:
     return name if isinstance(name, str) else getattr(name, "__name__", "field")
 
 
+def _readonly_widget(field: Any) -> Any:
+    """Return the widget that the form has for a read-only field, or None: the page shows a password's hash with it."""
+    name = field.field["field"]
+    shown = field.form.fields.get(name) if isinstance(name, str) else None
+    return None if shown is None else shown.widget
+
+
 def readonly_value(field: Any) -> Any:
     """Return the value of a read-only field as JSON: of a column as it is, else the text of the page."""
     name, obj = field.field["field"], field.form.instance
+    if getattr(_readonly_widget(field), "read_only", False):
+        return plain(field.contents())
     try:
         column, attribute, value = lookup_field(name, obj, field.model_admin)
     except (ObjectDoesNotExist, AttributeError, ValueError):
@@ -231,7 +242,8 @@ def values_of(
         if is_readonly(field):
             name, value = readonly_name(field), readonly_value(field)
             read_only.append(name)
-            values[name] = HIDDEN if value not in (None, "") and is_secret(label, name, opened) else value
+            is_hidden = is_secret(label, name, opened) or is_secret_widget(_readonly_widget(field))
+            values[name] = HIDDEN if is_hidden and value not in (None, "") else value
             continue
         bound = field.field
         name, value = bound.name, field_value(bound)
@@ -427,8 +439,14 @@ class Filling:
 
     def _add_row(self, inline: Inline, given: Mapping[str, Any], where: str) -> None:
         prefix = inline.formset.prefix
-        empty = next((row for row in inline.shown if row.original is None and TEMPLATE in row.form.prefix), None)
+        empties = [row for row in inline.shown if row.original is None and TEMPLATE in row.form.prefix]
         template = [pair for pair in self._form.templates if pair[0].startswith(f"{prefix}-{TEMPLATE}")]
+        empty = empties[0] if empties else None
+        if len(empties) > 1:  # all have the same prefix in the page
+            empty, given = self._of_type(empties, dict(given), where)
+            if empty is None:
+                return
+            template = [pair for bound in empty.form for pair in pairs_of(str(bound))]
         total = next((int(value) for name, value in self.pairs if name == f"{prefix}-TOTAL_FORMS"), None)
         most = next((int(value) for name, value in self.pairs if name == f"{prefix}-MAX_NUM_FORMS" and value), None)
         if empty is None or not template or total is None:
@@ -445,6 +463,24 @@ class Filling:
         numbered = [(name.replace(TEMPLATE, str(total)), value) for name, value in self.pairs]
         self.files = {name.replace(TEMPLATE, str(total)): file for name, file in self.files.items()}
         self.pairs = before + numbered
+
+    def _of_type(
+        self, empties: Sequence[Any], given: dict[str, Any], where: str
+    ) -> tuple[Any | None, Mapping[str, Any]]:
+        """Return the empty row of the type that is meant, for rows of several types, and the arguments without it."""
+        types = {type_of_row(row.form): row for row in empties}
+        named = given.pop(TYPE, None)
+        fitting = [row for row in types.values() if set(given) <= set(row.form.fields)]
+        if named is None and len(fitting) == 1:
+            return fitting[0], given
+        if named not in types:
+            self._problems.append(about_argument([f"{where}.{TYPE}"], f"must be one of: {', '.join(types)}."))
+        return types.get(named), given
+
+
+def type_of_row(form: Any) -> str:
+    """Return the name of the model of a row, for inlines with rows of several models."""
+    return str(form._meta.model._meta.model_name)  # noqa: SLF001 - Django's documented API
 
 
 def field_initial(bound: Any) -> Any:

@@ -12,7 +12,7 @@ from django.forms.utils import pretty_name
 from django.http import HttpRequest
 
 from django_mcp.core.database import without_effects
-from django_mcp.integrations.admin_site.changeform import DELETE, KEY, VERSION, inline_name
+from django_mcp.integrations.admin_site.changeform import DELETE, KEY, TYPE, VERSION, inline_name, type_of_row
 from django_mcp.integrations.admin_site.hidden import is_secret
 from django_mcp.model_resources.form_schema import editable_fields, form_schema
 from django_mcp.primitives.field_schema import choice_schema
@@ -130,32 +130,31 @@ def _inlines(admin: Any, request: HttpRequest, obj: Any) -> Schema:
     properties: Schema = {}
     for formset_class, inline in admin.get_formsets_with_inlines(request, obj):
         made = formset_class(**admin.get_formset_kwargs(request, obj or admin.model(), inline, "form"))
-        form = _form_of_row(made)
+        forms = _forms_of_row(made)
         fields: Schema = {}
-        if form is not None:
+        for form in forms:
             read_only, editable = set(inline.get_readonly_fields(request, obj)), editable_fields(form)
-            shown = flatten_fieldsets(inline.get_fieldsets(request, obj))
+            shown = flatten_fieldsets(inline.get_fieldsets(request, obj)) if len(forms) == 1 else [*editable]
             names = [name for name in shown if name not in read_only and name in editable]
             described = form_schema(form, names, MAX_BYTES)["properties"]
-            fields = {name: _without_default(part) for name, part in described.items()}
+            fields |= {name: _without_default(part) for name, part in described.items()}
+        if len(forms) > 1:
+            fields[TYPE] = {"enum": [*map(type_of_row, forms)], "description": "Type of a row to add."}
         if obj is not None:
             fields = {KEY: KEY_SCHEMA, **fields}
             if formset_class.can_delete:
                 fields[DELETE] = {"type": "boolean", "description": "Delete this row."}
-        items = object_schema(fields) if form is not None else {**OPEN, "properties": fields}
         most = {"maxItems": formset_class.max_num} if formset_class.max_num < DEFAULT_MAX_NUM else {}
         words = f"{inline.verbose_name_plural}. A row with its key is changed, one without is added."
         name = inline_name(formset_class, inline.opts, properties)
-        properties[name] = {"type": "array", "items": items, **most, "description": str(words)}
+        properties[name] = {"type": "array", "items": object_schema(fields), **most, "description": str(words)}
     return properties
 
 
-def _form_of_row(formset: Any) -> Any:
-    """Return the form of a new row, or None if there is not one, as with django-polymorphic's rows of several types."""
-    try:
-        return formset.empty_form
-    except Exception:  # noqa: BLE001 - the formset's own code
-        return None
+def _forms_of_row(formset: Any) -> list[Any]:
+    """Return the form of a new row, or one for each type that rows can be of, as with django-polymorphic."""
+    several = getattr(formset, "empty_forms", None)
+    return [formset.empty_form] if several is None else [*several]
 
 
 def form_fields(admin: Any, request: HttpRequest, *, is_new: bool) -> dict[str, Any]:
@@ -168,8 +167,7 @@ def form_fields(admin: Any, request: HttpRequest, *, is_new: bool) -> dict[str, 
         made = formset_class(**admin.get_formset_kwargs(request, obj or admin.model(), inline, "form"))
         name = inline_name(formset_class, inline.opts, taken)
         taken.add(name)
-        form = _form_of_row(made)
-        fields = editable_fields(form) if form is not None else {}
+        fields = {key: field for form in _forms_of_row(made) for key, field in editable_fields(form).items()}
         found |= {f"{name}.{field}": value for field, value in fields.items()}
     return found
 

@@ -9,6 +9,7 @@ from bs4 import BeautifulSoup, Tag
 from django.conf import settings
 from django.contrib.admin import AdminSite
 from django.contrib.admin.utils import quote, unquote
+from django.contrib.contenttypes.models import ContentType
 from django.contrib.messages import get_messages
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db.models import Model
@@ -118,10 +119,14 @@ class Browser:
                 prefix = f"{formset.prefix}-{number}-"
                 delete = f"{prefix}DELETE" if f"{prefix}DELETE" in names else ""
                 rows.append(Row(str(row.instance.pk), tuple(html.form_fields(controls, prefix)), delete))
-            new = html.row_to_add(page, form, controls, formset.prefix)
-            if new is not None:
-                rows.append(Row(None, tuple(new[0]), controls=tuple(new[1])))
+            for fields, sent in html.rows_to_add(page, form, controls, formset.prefix):
+                rows.append(Row(None, tuple(fields), controls=tuple(sent), type=self._type(sent)))
             yield Inline(formset.prefix, formset.model, tuple(rows))
+
+    def _type(self, sent: list[tuple[str, str]]) -> str:
+        """Return the model of a new row that says of which type it is, as django-polymorphic's do."""
+        key = next((value for name, value in sent if name.endswith("-polymorphic_ctype")), None)
+        return "" if key is None else ContentType.objects.get_for_id(int(key)).model
 
     def _sorted(self, field: Field, response: Any) -> Field:
         form = getattr((response.context_data or {}).get("adminform"), "form", None)

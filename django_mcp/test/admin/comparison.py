@@ -238,10 +238,11 @@ def trials_of_rows(inline: Inline) -> Iterator[tuple[str, Value]]:
         if new.pk is None and new.fields:
             good = good_values(inline.model, new.fields)
             fields = {field: good[field.name] for field in new.fields if field.name in good}
-            yield "a row added", of_row(new, fields)
+            kind = f"a {new.type}" if new.type else "a row"
+            yield f"{kind} added", of_row(new, fields)
             for field in new.fields:
                 if field.name in good:
-                    yield f"a row with {field.name} added", of_row(new, {field: good[field.name]})
+                    yield f"{kind} with {field.name} added", of_row(new, {field: good[field.name]})
 
 
 def of_row(row: Row, values: Mapping[Field, Value]) -> Value:
@@ -251,9 +252,10 @@ def of_row(row: Row, values: Mapping[Field, Value]) -> Value:
     controls += [pair for value in values.values() for pair in value.controls]
     emptied = {control for field in values for control in field.controls} - {name for name, _ in controls}
     argument = {field.name: value.argument for field, value in values.items()}
+    named = {name: value for name, value in (("pk", row.pk), ("type", row.type)) if value}
     return Value(
         tuple(controls),
-        [argument if row.pk is None else {"pk": row.pk, **argument}],
+        [{**named, **argument}],
         tuple(file for value in values.values() for file in value.files),
         tuple(sorted(emptied)),
     )

@@ -303,7 +303,7 @@ class Told:
         """Yield the texts by which pages show the value."""
         value = self.value
         yield str(value)
-        if value in (None, ""):
+        if value in (None, "", [], {}):
             yield from self.empty
         elif isinstance(value, bool):
             return

@@ -243,38 +243,34 @@ def form_fields(controls: list[Tag], prefix: str = "") -> Iterator[Field]:
             )
 
 
-def row_to_add(
+def rows_to_add(
     page: BeautifulSoup, form: Tag, controls: list[Tag], prefix: str
-) -> tuple[list[Field], list[tuple[str, str]]] | None:
-    """Return the fields of a row to add to an inline, and the controls that adding it brings, or None if none can be.
+) -> Iterator[tuple[list[Field], list[tuple[str, str]]]]:
+    """Yield the fields of each row that can be added to an inline, and the controls that adding it brings.
 
-    It is the first one that the page has ready, or else a copy of its template.
+    That is the first row that the page has ready, or else a copy of its template, of which there may be one for each
+    type of rows.
     """
     numbers = dict(successful([control for control in controls if str(control["name"]).startswith(f"{prefix}-")]))
     total, initial = (int(numbers.get(f"{prefix}-{name}_FORMS") or 0) for name in ("TOTAL", "INITIAL"))
     if total > initial:
         ready = [*form_fields(controls, f"{prefix}-{initial}-")]
-        return (ready, []) if ready else None
-    most = int(numbers.get(f"{prefix}-MAX_NUM_FORMS") or total + 1)
-    template = [
-        control
-        for control in controls_of(page, form, templates=True)
-        if str(control["name"]).startswith(f"{prefix}-{TEMPLATE}-")
-    ]
-    if total >= most or not template:
-        return None
-    for control in template:
-        control["name"] = str(control["name"]).replace(TEMPLATE, str(total))
-    copied = (
-        [*form_fields(template, f"{prefix}-{total}-")],
-        [
-            *successful(template),
-            (f"{prefix}-TOTAL_FORMS", str(total + 1)),
-        ],
-    )
-    for control in template:
-        control["name"] = str(control["name"]).replace(f"{prefix}-{total}-", f"{prefix}-{TEMPLATE}-", 1)
-    return copied
+        if ready:
+            yield ready, []
+        return
+    if total >= int(numbers.get(f"{prefix}-MAX_NUM_FORMS") or total + 1):
+        return
+    templates: dict[int, list[Tag]] = {}
+    for control in controls_of(page, form, templates=True):
+        if str(control["name"]).startswith(f"{prefix}-{TEMPLATE}-"):
+            templates.setdefault(id(control.find_parent(class_="empty-form")), []).append(control)
+    before, after = f"{prefix}-{TEMPLATE}-", f"{prefix}-{total}-"
+    for template in templates.values():
+        for control in template:
+            control["name"] = str(control["name"]).replace(before, after, 1)
+        yield [*form_fields(template, after)], [*successful(template), (f"{prefix}-TOTAL_FORMS", str(total + 1))]
+        for control in template:
+            control["name"] = str(control["name"]).replace(after, before, 1)
 
 
 def kind_of(own: list[Tag]) -> str:

@@ -92,12 +92,14 @@ class Row:
         delete: name of the control that deletes it, or "".
         controls: names and values of controls that come with it, if it is not in the page yet: of its own, untouched,
             and of the number of rows.
+        type: name of the model, of a row to add where rows are of several.
     """
 
     pk: str | None
     fields: tuple[Field, ...] = ()
     delete: str = ""
     controls: tuple[tuple[str, str], ...] = ()
+    type: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class Inline:
     Attributes:
         name: what the names of its controls begin with, such as ``"lines"``.
         model: the model of its rows.
-        rows: its rows, and last one to add, if that is possible.
+        rows: its rows, and last those that can be added.
     """
 
     name: str

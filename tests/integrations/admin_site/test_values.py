@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth.models import User
+from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.models import Permission, User
 from django.http import HttpRequest
 
 from demo_project.travel.models import Booking, City, Hotel
 from django_mcp import admin_tools
+from django_mcp.integrations.admin_site.hidden import HIDDEN
 from django_mcp.test import MCPClient
 from tests.integrations.admin_site.office import make_booking, make_city, make_hotel, own_site
 from tests.integrations.back_office.models import Category
@@ -66,3 +68,15 @@ def test_a_text_that_is_no_key_of_an_autocompleted_row_is_not_taken_for_none(mak
         client.call("change_category", pk=poetry.pk, parent="nonsense").assert_error_mentions("parent")
     poetry.refresh_from_db()
     assert poetry.parent == books
+
+
+def test_a_password_that_a_page_shows_read_only_is_never_its_hash(make_server: Make) -> None:
+    ann = User.objects.create_user("ann", is_staff=True, password="x")
+    ann.user_permissions.add(Permission.objects.get(codename="view_user"))
+    ann = User.objects.get(pk=ann.pk)
+    with own_site({User: UserAdmin}) as site:
+        server = make_server("office", search_tools=0)
+        admin_tools(site, server=server, show=["auth.user.password"])
+        fields = MCPClient(ann, server=server).call("get_user", pk=ann.pk).assert_ok().structured["fields"]
+    assert fields["username"] == "ann"
+    assert fields["password"] == HIDDEN

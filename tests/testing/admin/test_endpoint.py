@@ -105,6 +105,7 @@ def test_a_refusal_is_told_in_words(people: SimpleNamespace) -> None:
     [
         (None, "-"),
         (None, "nothing"),
+        ({}, "-"),
         (True, "True"),
         (7, "7"),
         ("1.00", "1.00"),

@@ -17,6 +17,7 @@ from django.test.utils import setup_test_environment  # noqa: E402 - likewise
 from django_mcp.test.admin import Endpoint, effects, walk  # noqa: E402 - likewise
 from tests.integrations.admin_site.third_party import models, urls  # noqa: E402, F401 - likewise
 from tests.integrations.admin_site.third_party.admin import PACKAGES, site  # noqa: E402 - likewise
+from tests.testing.admin.reasons import is_known  # noqa: E402 - likewise
 
 
 def make_rows() -> None:
@@ -75,18 +76,19 @@ def people() -> dict[str, Any]:
 
 def judged(package: str, role: str, user: Any, *, saves: bool) -> dict[str, Any]:
     """Return what was compared and what differs for the models of a package."""
-    told: dict[str, Any] = {"package": package, "role": role, "compared": {}, "differences": []}
+    told: dict[str, Any] = {"package": package, "role": role, "compared": {}, "differences": [], "unexplained": []}
     for model in PACKAGES[package]:
         try:
             every = [walk(site, user, Endpoint(site, user), only=[model], links=6)]
             every += [effects(site, user, Endpoint(site, user), only=[model])] if saves else []
         except Exception:  # noqa: BLE001 - it is printed
-            told["differences"].append({"model": model._meta.label_lower, "page": "", "what": traceback.format_exc()})
+            told["unexplained"].append(f"{model._meta.label}: {traceback.format_exc()}")
             continue
         for found in every:
             for name, number in found.compared.items():
                 told["compared"][name] = told["compared"].get(name, 0) + number
             told["differences"] += [vars(difference) for difference in found]
+            told["unexplained"] += [str(difference) for difference in found if not is_known(package, difference)]
     return told
 
 
