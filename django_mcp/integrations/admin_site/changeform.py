@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -115,8 +116,13 @@ class FormPage:
         )
 
     def page_form(self) -> PageForm:
-        """Return the form of the rendered page."""
-        return self.page.form(f"{self.options.model_name}_form")
+        """Return the form of the rendered page, with what scripts fill in."""
+        form = self.page.form(f"{self.options.model_name}_form")
+        rows = (row for inline in self.inlines for row in inline.shown)
+        fields = (field for fields in (self.fields(), *map(fields_of, rows)) for field in fields)
+        bounds = {field.field.html_name: field.field for field in fields if not is_readonly(field)}
+        form.pairs, form.templates = with_scripts(form.pairs, bounds), with_scripts(form.templates, bounds)
+        return form
 
     def version(self, form: PageForm) -> str:
         """Return a digest of what the page shows, to notice changes by others."""
@@ -486,6 +492,27 @@ def type_of_row(form: Any) -> str:
 def field_initial(bound: Any) -> Any:
     """Return what the widget of an unbound field shows."""
     return bound.field.prepare_value(bound.initial)
+
+
+def with_scripts(pairs: Sequence[Pair], bounds: Mapping[str, Any]) -> list[Pair]:
+    """Return what is sent, with the values of fields whose control is empty in the page.
+
+    A script fills them in, as that of django-json-widget. A browser without it would empty the field.
+    """
+    several = Counter(name for name, _ in pairs)
+    return [
+        (name, _filled_in(bounds[name]) if not text and name in bounds and several[name] == 1 else text)
+        for name, text in pairs
+    ]
+
+
+def _filled_in(bound: Any) -> str:
+    """Return the text for a field whose control is empty: its value, unless the control is empty on purpose."""
+    widget = getattr(bound.field.widget, "widget", bound.field.widget)
+    if bound.form.is_bound or is_secret_widget(widget) or isinstance(widget, (*_CHOSEN, forms.FileInput)):
+        return ""
+    value = field_initial(bound)
+    return "" if value is None or isinstance(value, bool | list | tuple) else str(value)
 
 
 _CHOSEN = (forms.Select, forms.SelectMultiple, forms.RadioSelect)

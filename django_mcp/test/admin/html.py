@@ -34,7 +34,8 @@ def text_of(tag: Tag) -> str:
 
 def shown_value(control: Tag) -> str:
     if control.name == "select":
-        return " ".join(normalize(option.get_text()) for option in chosen_options(control))
+        # The option for no value has any text, such as dashes.
+        return " ".join(normalize(option.get_text()) for option in chosen_options(control) if option_value(option))
     if control.name == "textarea":
         return control.get_text()
     if control.get("type") == "hidden":

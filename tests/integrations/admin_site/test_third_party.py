@@ -27,7 +27,6 @@ PACKAGES = (
     "django-import-export>=4.4,<5",
     "django-inline-actions>=3,<4",
     "django-jazzmin>=3,<4",
-    "django-json-widget>=2.1,<3",
     "django-modeltranslation>=0.20",
     "django-money>=3.6,<4",
     "django-mptt>=0.20",

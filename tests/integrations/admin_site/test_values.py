@@ -4,9 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Permission, User
+from django.db.models import CharField
 from django.http import HttpRequest
 
 from demo_project.travel.models import Booking, City, Hotel
@@ -80,3 +82,39 @@ def test_a_password_that_a_page_shows_read_only_is_never_its_hash(make_server: M
         fields = MCPClient(ann, server=server).call("get_user", pk=ann.pk).assert_ok().structured["fields"]
     assert fields["username"] == "ann"
     assert fields["password"] == HIDDEN
+
+
+class FilledByScript(forms.Textarea):
+    """A control that is empty in the page, as that of django-json-widget: its script fills it in."""
+
+    def format_value(self, value: Any) -> str:
+        return ""
+
+
+class ScriptedHotels(admin.TabularInline):
+    model = Hotel
+    fields = ("name", "district")
+    extra = 0
+    formfield_overrides = {CharField: {"widget": FilledByScript}}
+
+
+class ScriptedAdmin(admin.ModelAdmin):
+    formfield_overrides = {CharField: {"widget": FilledByScript}}
+
+
+class ScriptedCityAdmin(admin.ModelAdmin):
+    fields = ("name",)
+    inlines = (ScriptedHotels,)
+
+
+def test_a_field_that_a_script_fills_in_keeps_its_value(make_server: Make) -> None:
+    hotel = make_hotel(make_city())
+    with own_site({Hotel: ScriptedAdmin, City: ScriptedCityAdmin}) as site:
+        server = make_server("office", search_tools=0)
+        admin_tools(site, server=server, policy="allow")
+        client = MCPClient(User.objects.create_superuser("boss"), server=server)
+        client.call("change_hotel", pk=hotel.pk, stars=5).assert_ok()
+        client.call("change_city", pk=hotel.city.pk, name="Porto").assert_ok()
+        client.call("change_hotel", pk=hotel.pk, district="").assert_error_mentions("This field is required.")
+    hotel.refresh_from_db()
+    assert (hotel.stars, hotel.name, hotel.district, hotel.city.name) == (5, "Aurora", "Baixa", "Porto")

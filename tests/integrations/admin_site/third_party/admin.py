@@ -9,7 +9,6 @@ from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import User
 from django.db import models as db
-from django_json_widget.widgets import JSONEditorWidget
 from django_object_actions import DjangoObjectActions, action
 from django_summernote.admin import SummernoteModelAdmin
 from djangoql.admin import DjangoQLSearchMixin
@@ -196,6 +195,7 @@ register("ordered-model", models.Ordered, OrderedModelAdmin, list_display=["name
 
 class StatedAdmin(FSMTransitionMixin, admin.ModelAdmin):
     fsm_field = ("state",)
+    readonly_fields = ("state",)
     list_display = ("name", "state")
 
 
@@ -222,7 +222,6 @@ register(
     models.Special,
     admin.ModelAdmin,
     list_display=["name", "color", "country", "phone", "zone"],
-    formfield_overrides={db.JSONField: {"widget": JSONEditorWidget}},
 )
 register("contrib.auth", User, UserAdmin)
 

@@ -20,7 +20,6 @@ INSTALLED_APPS = [
     "django_celery_beat",
     "django_ckeditor_5",
     "django_countries",
-    "django_json_widget",
     "django_object_actions",
     "django_summernote",
     "admin_auto_filters",
