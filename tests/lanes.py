@@ -39,6 +39,7 @@ LEFT_OUT = {
 NIGHTLY = {
     "tests/benchmarks": "whether the benchmarks run",
     "tests/docs/test_third_party_apps.py": "Wagtail and other packages, installed for it",
+    "tests/integrations/admin_site/test_third_party.py": "packages that replace parts of the admin, installed for it",
     "tests/real_clients/test_fastmcp.py": "FastMCP's client, installed for it",
 }
 """What .ci/run leaves to the nightly workflow, so that a change waits twenty minutes at most; see decision 31."""

@@ -1,11 +1,7 @@
 """Pages of the cookbook on apps from the package index: typed in and called."""
 
-import hashlib
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,10 +9,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.docs.test_blocks import ROOT, SETUP
+from tests.environments import python_with, run
 
 COOKBOOK = ROOT / "docs" / "cookbook"
 PACKAGES = ("wagtail>=8,<9", "django-helpdesk>=2.6,<3")
-OF_THIS_RUN = ("DJANGO_", "PYTEST", "PYTHON", "COV", "DATABASE_URL", "REDIS_URL", "TEST_ON", "VIRTUAL_ENV")
 CLIENT = """
 import django; django.setup()
 from importlib import import_module
@@ -49,15 +45,6 @@ def section(title: str) -> list[Block]:
 def files(text: str) -> list[Block]:
     found = re.findall(r"^```python\n# (\S+?\.py)(, at the end)?\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     return [Block(name, bool(added), code) for name, added, code in found]
-
-
-def run(*command: str | Path, cwd: Path) -> str:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(OF_THIS_RUN)}
-    done = subprocess.run(  # noqa: PLW1510 - asserted below, with what it said
-        [str(each) for each in command], cwd=cwd, env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 class Site(NamedTuple):
@@ -104,23 +91,7 @@ def rows(answer: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def python() -> Path:
-    """An environment with this package and theirs, as pip finds them, made once for each state of what is asked for."""
-    wanted = "\0".join([*PACKAGES, str(ROOT), sys.version, (ROOT / "pyproject.toml").read_text()])
-    folder = Path(sys.prefix) / "existing-sites" / hashlib.sha256(wanted.encode()).hexdigest()[:16]
-    found = folder / "bin" / "python"
-    if (folder / "complete").exists():
-        return found
-    run(sys.executable, "-m", "venv", "--clear", "--without-pip", folder, cwd=ROOT)
-    pip = (sys.executable, "-m", "pip", "--python", found, "install", "--quiet", "--disable-pip-version-check")
-    try:
-        # What is never imported needs no bytecode.
-        run(*pip, "--no-compile", *PACKAGES, "--editable", ROOT, cwd=ROOT)
-    except AssertionError as error:
-        if "No matching distribution" not in str(error) and "Could not find a version" not in str(error):
-            raise
-        pytest.skip(f"the package index has no {' or '.join(PACKAGES)} for this Python, or cannot be reached: {error}")
-    (folder / "complete").touch()
-    return found
+    return python_with(*PACKAGES)
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,13 @@ from urllib.parse import urljoin, urlsplit
 
 from django import forms
 from django.contrib.admin.actions import delete_selected
+from django.contrib.auth import get_user_model
 from django.db import models
 from django.forms.utils import pretty_name
+from django.http import HttpRequest
 
 from django_mcp.core.context import Context
+from django_mcp.core.database import without_effects
 from django_mcp.integrations.admin_site.changelist import found_list, open_changelist
 from django_mcp.integrations.admin_site.controls import PageForm, Pair, forms_of
 from django_mcp.integrations.admin_site.deletion import require_deletable
@@ -34,15 +37,36 @@ _OF_SELECTION = frozenset({ACTION, SELECTED, "select_across", "index"})
 
 
 def action_names(site: Any, admin: Any) -> dict[str, Any]:
-    """Return the actions that a ``ModelAdmin`` and its site declare, by name, with what says how they are called."""
+    """Return titles of actions by name: those that a ``ModelAdmin`` and its site declare or ``get_actions`` adds."""
+    added = {name: _title_of(action) or pretty_name(name) for name, action in _actions_of_superuser(admin).items()}
     if admin.actions is None:
-        return {}
+        return added
     declared = dict(site.actions)
     for action in admin.actions:
         declared[_name_of(action)] = getattr(admin, action, None) if isinstance(action, str) else action
-    return {
+    named = {
         name: getattr(function, "short_description", "") or pretty_name(name) for name, function in declared.items()
     }
+    return {**named, **added}
+
+
+def _actions_of_superuser(admin: Any) -> Mapping[str, Any]:
+    """Return what ``get_actions`` has for a user who may do everything: no list tells what packages add there."""
+    request = HttpRequest()
+    request.method = "GET"
+    try:
+        user: Any = get_user_model()()
+        user.is_active = user.is_staff = user.is_superuser = True
+        request.user = user
+        with without_effects():
+            return dict(admin.get_actions(request))
+    except Exception:  # noqa: BLE001 - the site's code may need a user or a database that is not there yet
+        return {}
+
+
+def _title_of(action: Any) -> Any:
+    """Return the title of one of the values of ``get_actions``: a tuple, or from Django 6.1 on an ``Action``."""
+    return getattr(action, "plural_description", None) or action[2]
 
 
 def _name_of(action: Any) -> str:
@@ -175,7 +199,7 @@ def run(
         ArgumentError: a page has no such control or button.
     """
     path, data = _list_url(ctx, site, model), _selection(name, keys)
-    own = _action_form_fields(ctx, site, model)
+    own = _action_form_fields(open_list(ctx, site, model))
     given = dict(values or {})
     data += [(field, str(given.pop(field))) for field in own if field in given]
     sent = visit(ctx, path, data=data)
@@ -262,12 +286,21 @@ def _needs_values(page: InBetween) -> ToolResult[Any]:
     return ToolResult(told, text=f"{words} {', '.join(page.fields)}\n\n{page.text}")
 
 
-def _action_form_fields(ctx: Context, site: Any, model: type[models.Model]) -> list[str]:
+def open_list(ctx: Context, site: Any, model: type[models.Model]) -> Visit:
+    """Return the list that actions run on.
+
+    Raises:
+        ToolError: there is none. A form may be in its place, which would be saved.
+    """
+    page = open_changelist(ctx, site, model, {})
+    if "cl" not in page.context:
+        raise ToolError(f"The admin has no list of {model._meta.verbose_name_plural} to run it on.")  # noqa: SLF001 - Django's documented API
+    return page
+
+
+def _action_form_fields(page: Visit) -> list[str]:
     """Return the fields that a site has added to the form of actions above a list."""
-    form_class = site._registry[model].action_form  # noqa: SLF001 - get_model_admin() is new in Django 5.0
-    if len(form_class.base_fields) <= len({ACTION, "select_across"}):
-        return []
-    form = open_changelist(ctx, site, model, {}).context.get("action_form")
+    form = page.context.get("action_form")
     return [name for name in getattr(form, "fields", {}) if name not in _OF_SELECTION]
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,8 @@ from django_mcp.primitives.validation_errors import about_argument, unknown_argu
 
 KEY, DELETE = "pk", "delete"
 """Members of an inline's row: its key, and whether to delete it."""
+TYPE = "type"
+"""Member of a new row of an inline that has rows of several models, as django-polymorphic's: the model's name."""
 VERSION = "version"
 """Argument of a change: what was read."""
 READ_ONLY = "cannot be changed here: the admin shows it read-only."
@@ -113,8 +116,13 @@ class FormPage:
         )
 
     def page_form(self) -> PageForm:
-        """Return the form of the rendered page."""
-        return self.page.form(f"{self.options.model_name}_form")
+        """Return the form of the rendered page, with what scripts fill in."""
+        form = self.page.form(f"{self.options.model_name}_form")
+        rows = (row for inline in self.inlines for row in inline.shown)
+        fields = (field for fields in (self.fields(), *map(fields_of, rows)) for field in fields)
+        bounds = {field.field.html_name: field.field for field in fields if not is_readonly(field)}
+        form.pairs, form.templates = with_scripts(form.pairs, bounds), with_scripts(form.templates, bounds)
+        return form
 
     def version(self, form: PageForm) -> str:
         """Return a digest of what the page shows, to notice changes by others."""
@@ -200,9 +208,18 @@ def readonly_name(field: Any) -> str:
     return name if isinstance(name, str) else getattr(name, "__name__", "field")
 
 
+def _readonly_widget(field: Any) -> Any:
+    """Return the widget that the form has for a read-only field, or None: the page shows a password's hash with it."""
+    name = field.field["field"]
+    shown = field.form.fields.get(name) if isinstance(name, str) else None
+    return None if shown is None else shown.widget
+
+
 def readonly_value(field: Any) -> Any:
     """Return the value of a read-only field as JSON: of a column as it is, else the text of the page."""
     name, obj = field.field["field"], field.form.instance
+    if getattr(_readonly_widget(field), "read_only", False):
+        return plain(field.contents())
     try:
         column, attribute, value = lookup_field(name, obj, field.model_admin)
     except (ObjectDoesNotExist, AttributeError, ValueError):
@@ -231,7 +248,8 @@ def values_of(
         if is_readonly(field):
             name, value = readonly_name(field), readonly_value(field)
             read_only.append(name)
-            values[name] = HIDDEN if value not in (None, "") and is_secret(label, name, opened) else value
+            is_hidden = is_secret(label, name, opened) or is_secret_widget(_readonly_widget(field))
+            values[name] = HIDDEN if is_hidden and value not in (None, "") else value
             continue
         bound = field.field
         name, value = bound.name, field_value(bound)
@@ -429,8 +447,14 @@ class Filling:
 
     def _add_row(self, inline: Inline, given: Mapping[str, Any], where: str) -> None:
         prefix = inline.formset.prefix
-        empty = next((row for row in inline.shown if row.original is None and TEMPLATE in row.form.prefix), None)
+        empties = [row for row in inline.shown if row.original is None and TEMPLATE in row.form.prefix]
         template = [pair for pair in self._form.templates if pair[0].startswith(f"{prefix}-{TEMPLATE}")]
+        empty = empties[0] if empties else None
+        if len(empties) > 1:  # all have the same prefix in the page
+            empty, given = self._of_type(empties, dict(given), where)
+            if empty is None:
+                return
+            template = [pair for bound in empty.form for pair in pairs_of(str(bound))]
         total = next((int(value) for name, value in self.pairs if name == f"{prefix}-TOTAL_FORMS"), None)
         most = next((int(value) for name, value in self.pairs if name == f"{prefix}-MAX_NUM_FORMS" and value), None)
         if empty is None or not template or total is None:
@@ -448,10 +472,52 @@ class Filling:
         self.files = {name.replace(TEMPLATE, str(total)): file for name, file in self.files.items()}
         self.pairs = before + numbered
 
+    def _of_type(
+        self, empties: Sequence[Any], given: dict[str, Any], where: str
+    ) -> tuple[Any | None, Mapping[str, Any]]:
+        """Return the empty row of the type that is meant, for rows of several types, and the arguments without it."""
+        types = {type_of_row(row.form): row for row in empties}
+        named = given.pop(TYPE, None)
+        fitting = [row for row in types.values() if set(given) <= set(row.form.fields)]
+        if named is None and len(fitting) == 1:
+            return fitting[0], given
+        if named not in types:
+            self._problems.append(about_argument([f"{where}.{TYPE}"], f"must be one of: {', '.join(types)}."))
+        return types.get(named), given
+
+
+def type_of_row(form: Any) -> str:
+    """Return the name of the model of a row, for inlines with rows of several models."""
+    return str(form._meta.model._meta.model_name)  # noqa: SLF001 - Django's documented API
+
 
 def field_initial(bound: Any) -> Any:
     """Return what the widget of an unbound field shows."""
     return bound.field.prepare_value(bound.initial)
+
+
+def with_scripts(pairs: Sequence[Pair], bounds: Mapping[str, Any]) -> list[Pair]:
+    """Return what is sent, with the values of fields whose control is empty in the page.
+
+    A script fills them in, as that of django-json-widget. A browser without it would empty the field.
+    """
+    several = Counter(name for name, _ in pairs)
+    return [
+        (name, _filled_in(bounds[name]) if not text and name in bounds and several[name] == 1 else text)
+        for name, text in pairs
+    ]
+
+
+def _filled_in(bound: Any) -> str:
+    """Return the text for a field whose control is empty: its value, unless the control is empty on purpose."""
+    widget = getattr(bound.field.widget, "widget", bound.field.widget)
+    if bound.form.is_bound or is_secret_widget(widget) or isinstance(widget, (*_CHOSEN, forms.FileInput)):
+        return ""
+    value = field_initial(bound)
+    return "" if value is None or isinstance(value, bool | list | tuple) else str(value)
+
+
+_CHOSEN = (forms.Select, forms.SelectMultiple, forms.RadioSelect)
 
 
 def widget_pairs(bound: Any, value: Any) -> list[Pair]:
@@ -461,9 +527,18 @@ def widget_pairs(bound: Any, value: Any) -> list[Pair]:
     the form to answer.
     """
     name, widget = bound.html_name, bound.field.widget
-    made = [pair for pair in pairs_of(widget.render(name, value, {"id": bound.auto_id or f"id_{name}"})) if pair[0]]
-    texts = _texts(value)
-    if isinstance(getattr(widget, "widget", widget), forms.Select | forms.SelectMultiple | forms.RadioSelect):
+    texts, is_chosen = _texts(value), isinstance(getattr(widget, "widget", widget), _CHOSEN)
+    try:
+        rendered = widget.render(name, value, {"id": bound.auto_id or f"id_{name}"})
+    except Exception:
+        if not texts:
+            raise
+        if is_chosen:  # what is no key cannot be searched for
+            return [(name, text) for text in texts]
+        # It cannot take the value apart, such as a text that is no date and time. A person would type it in each part.
+        return [(own, texts[0]) for own, _ in widget_pairs(bound, None)] or [(name, texts[0])]
+    made = [pair for pair in pairs_of(rendered) if pair[0]]
+    if is_chosen:
         if sorted(own for _, own in made) != sorted(texts):
             return [(name, text) for text in texts]
     elif not made and texts and not isinstance(value, bool):
@@ -505,6 +580,8 @@ def _problems(page: FormPage, given: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _problems_of(form: Any, given: Container[str], where: str = "") -> Iterator[str]:
+    if not form.errors:  # the admin gives {}, no ErrorDict, to a row of an inline that the user may only view
+        return
     for name, errors in form.errors.as_data().items():
         for error in errors:
             if name in form.fields:

@@ -1,7 +1,7 @@
 """Lists of rows, as the admin's changelist has them: columns, search, filters, dates, order and pages."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from django.contrib.admin.utils import display_for_field, display_for_value, label_for_field, lookup_field
@@ -170,20 +170,25 @@ def display(value: Any, empty: str) -> Any:
 # Filters
 
 
-def filters_of(cl: Any, shown: Collection[str] = ()) -> Iterator[tuple[str, Any]]:
-    """Yield the filters of a list with their names, without those of secret columns."""
+def filters_of(cl: Any, shown: Collection[str] = ()) -> dict[str, list[Any]]:
+    """Return the filters of a list by name, without those of secret columns.
+
+    A package may add one of the same name as a field's. A value then is of whichever has it.
+    """
+    found: dict[str, list[Any]] = {}
     for spec in cl.filter_specs:
         name = getattr(spec, "parameter_name", None) or getattr(spec, "field_path", None)
         name = str(name or slugify(str(spec.title)).replace("-", "_"))
         if not reaches_secret(cl.model, name, shown):
-            yield name, spec
+            found.setdefault(name, []).append(spec)
+    return found
 
 
-def choices_of(cl: Any, spec: Any) -> list[tuple[str, str, dict[str, str]]]:
-    """Return the choices of a filter, but the one of all rows: value, text and the parameters that choose it."""
+def choices_of(cl: Any, specs: Iterable[Any]) -> list[tuple[str, str, dict[str, str]]]:
+    """Return the choices of filters, but those of all rows: value, text and the parameters that choose it."""
     found = []
     base = query_of(cl.get_query_string())
-    for choice in spec.choices(cl):
+    for choice in (choice for spec in specs for choice in spec.choices(cl)):
         parameters = query_of(str(choice.get("query_string", "")))
         added = {name: value for name, value in parameters.items() if base.get(name) != value}
         if added and "query_string" in choice:
@@ -196,28 +201,43 @@ def choices_of(cl: Any, spec: Any) -> list[tuple[str, str, dict[str, str]]]:
 def filter_parameters(cl: Any, given: Mapping[str, Any], shown: Collection[str]) -> dict[str, str]:
     """Return the parameters of a changelist for filters by name.
 
+    A filter without choices has a form of its own, as of a range: it takes a value, or an object of its parameters.
+
     Raises:
         ArgumentError: a filter is unknown, or a value is none of its choices.
     """
-    known, problems, made = dict(filters_of(cl, shown)), [], dict[str, str]()
+    known, problems, made = filters_of(cl, shown), [], dict[str, str]()
     for name, value in given.items():
         if name not in known:
             problems.append(unknown_argument(["filters", name], list(known)))
             continue
         choices = choices_of(cl, known[name])
-        found = _chosen(choices, value)
-        if found is None:
+        parameters = [parameter for spec in known[name] for parameter in spec.expected_parameters() if parameter]
+        found = _chosen(choices, value) if choices else _typed_in(parameters, value)
+        if found is not None:
+            made |= found
+        elif choices:
             named = ", ".join(f"{value} ({text})" if text != value else value for value, text, _ in choices[:MAX_NAMED])
             problems.append(about_argument(["filters", name], f"must be one of: {named}."))
         else:
-            made |= found
+            words = f"must be an object with some of: {', '.join(parameters)}."
+            problems.append(about_argument(["filters", name], words))
     if problems:
         raise ArgumentError(problems)
     return made
 
 
+def _typed_in(parameters: Sequence[str], value: Any) -> dict[str, str] | None:
+    if isinstance(value, dict):
+        return {name: str(own) for name, own in value.items()} if value.keys() <= set(parameters) else None
+    is_one = len(parameters) == 1 and value is not None and not isinstance(value, list)
+    return {parameters[0]: str(value)} if is_one else None
+
+
 def _chosen(choices: Sequence[tuple[str, str, dict[str, str]]], value: Any) -> dict[str, str] | None:
-    wanted = {True: ("1", "true"), False: ("0", "false")}.get(value, (str(value),)) if value is not None else ("true",)
+    if isinstance(value, list | dict):
+        return None
+    wanted = {True: ("1", "true"), False: ("0", "false")}.get(value, (str(value),))
     if value is None:  # the choice of rows that have none
         return next((added for _, _, added in choices if any(name.endswith("__isnull") for name in added)), None)
     for word in wanted:

@@ -32,7 +32,7 @@ def filter_choices(
         ArgumentError: the list has no such filter.
     """
     cl = open_changelist(ctx, site, model, {}).context["cl"]
-    known = dict(filters_of(cl, shown))
+    known = filters_of(cl, shown)
     if name not in known:
         raise ArgumentError([about_argument(["argument"], _one_of(f"filters.{known_name}" for known_name in known))])
     return list(_found(((value, text) for value, text, _ in choices_of(cl, known[name])), query))

@@ -66,7 +66,7 @@ def _list(ctx: Context, offered: AdminTools, model: type[models.Model]) -> Itera
     secret = secret_search_fields(model, cl.search_fields, opened)
     yield "columns", [name for _, name in columns]
     yield "search", [] if secret else [str(path) for path in cl.search_fields or ()]
-    yield "filters", [name for name, _ in changelist.filters_of(cl, opened)]
+    yield "filters", list(changelist.filters_of(cl, opened))
     yield "order_by", list(changelist.orderings(cl, opened))
     yield "date", cl.date_hierarchy
     for column, name in columns:

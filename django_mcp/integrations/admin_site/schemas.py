@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from django_mcp.core.database import without_effects
-from django_mcp.integrations.admin_site.changeform import DELETE, KEY, VERSION, inline_name
+from django_mcp.integrations.admin_site.changeform import DELETE, KEY, TYPE, VERSION, inline_name, type_of_row
 from django_mcp.integrations.admin_site.hidden import reaches_secret, secret_search_fields
 from django_mcp.model_resources.form_schema import editable_fields, form_schema
 from django_mcp.model_resources.form_sources import FormArguments
@@ -37,14 +37,14 @@ class _Search(TypedDict, total=False):
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
 
     query: str
-    filters: dict[str, Member]
+    filters: dict[str, Member | dict[str, Scalar]]
     date: str
 
 
 _TYPES: Mapping[str, Any] = {
     KEY: int | str,
     "query": str,
-    "filters": dict[str, Member],
+    "filters": dict[str, Member | dict[str, Scalar]],  # an object for a filter with several values, as of a range
     "date": str,
     "order_by": str | list[str],
     "page": Annotated[int, Field(ge=1)],
@@ -106,7 +106,7 @@ def search_schema(admin: Any, request: HttpRequest | None, shown: Collection[str
         words = str(admin.search_help_text or "Words to search for, as in the admin.")
         properties["query"] = {"type": "string", "description": words}
     filters = admin.list_filter if request is None else admin.get_list_filter(request)
-    if named := dict(_filters(admin.model, filters, shown)):
+    if named := _filters(admin.model, filters, shown):
         words = "Filters of the admin's list, by name. A wrong value is answered with the choices."
         properties["filters"] = {**object_schema(named), "description": words}
     if admin.date_hierarchy:
@@ -129,16 +129,17 @@ def filter_names(declared: Iterable[Any]) -> Iterable[tuple[str, Any]]:
             yield str(name), entry
 
 
-def _filters(
-    model: type[models.Model], declared: Iterable[Any], shown: Collection[str]
-) -> Iterable[tuple[str, Schema]]:
+def _filters(model: type[models.Model], declared: Iterable[Any], shown: Collection[str]) -> dict[str, Schema]:
+    found: dict[str, Schema] = {}
     for name, entry in filter_names(declared):
         if reaches_secret(model, name, shown):
             continue
         if isinstance(entry, list | tuple | str):
-            yield name, _filter_schema(model, name, is_plain=name is entry)
+            schema = _filter_schema(model, name, is_plain=name is entry)
         else:
-            yield name, {"description": str(getattr(entry, "title", "") or pretty_name(name))}
+            schema = {"description": str(getattr(entry, "title", "") or pretty_name(name))}
+        found[name] = {} if name in found else schema  # two filters of one name have different choices
+    return found
 
 
 def _filter_schema(model: type[models.Model], path: str, *, is_plain: bool) -> Schema:
@@ -207,12 +208,16 @@ def _editable(admin: Any, request: HttpRequest, obj: Any, form: Any) -> list[str
 def _inlines(admin: Any, request: HttpRequest, obj: Any) -> Schema:
     properties: Schema = {}
     for name, formset, inline in inlines_of(admin, request, obj):
-        form, formset_class = formset.empty_form, type(formset)
-        read_only, editable = set(inline.get_readonly_fields(request, obj)), editable_fields(form)
-        shown = flatten_fieldsets(inline.get_fieldsets(request, obj))
-        names = [name for name in shown if name not in read_only and name in editable]
-        described = form_schema(form, names, MAX_BYTES)["properties"]
-        fields = {name: _without_default(part) for name, part in described.items()}
+        forms, formset_class = _forms_of_row(formset), type(formset)
+        fields: Schema = {}
+        for form in forms:
+            read_only, editable = set(inline.get_readonly_fields(request, obj)), editable_fields(form)
+            shown = flatten_fieldsets(inline.get_fieldsets(request, obj)) if len(forms) == 1 else [*editable]
+            names = [name for name in shown if name not in read_only and name in editable]
+            described = form_schema(form, names, MAX_BYTES)["properties"]
+            fields |= {name: _without_default(part) for name, part in described.items()}
+        if len(forms) > 1:
+            fields[TYPE] = {"enum": [*map(type_of_row, forms)], "description": "Type of a row to add."}
         if obj is not None:
             fields = {KEY: KEY_SCHEMA, **fields}
             if formset_class.can_delete:
@@ -223,13 +228,19 @@ def _inlines(admin: Any, request: HttpRequest, obj: Any) -> Schema:
     return properties
 
 
+def _forms_of_row(formset: Any) -> list[Any]:
+    """Return the form of a new row, or one for each type that rows can be of, as with django-polymorphic."""
+    several = getattr(formset, "empty_forms", None)
+    return [formset.empty_form] if several is None else [*several]
+
+
 def form_fields(admin: Any, request: HttpRequest, *, is_new: bool) -> dict[str, Any]:
     """Return the fields that the caller may fill in, those of inlines with the inline in front: ``lines.product``."""
     obj = None if is_new else admin.model()
     form = admin.get_form(request, obj, change=not is_new)()
     found = {name: form.fields[name] for name in _editable(admin, request, obj, form)}
     for name, formset, _ in inlines_of(admin, request, obj):
-        fields = editable_fields(formset.empty_form)
+        fields = {key: field for form in _forms_of_row(formset) for key, field in editable_fields(form).items()}
         found |= {f"{name}.{field}": value for field, value in fields.items()}
     return found
 

@@ -254,7 +254,9 @@ class AdminTools:
                 place.add(tool)
 
     def _registered(self) -> list[type[models.Model]]:
-        return [*self.site._registry]  # noqa: SLF001 - AdminSite has no public list
+        # django-constance registers a class that is no model, for a page of settings.
+        registered = self.site._registry  # noqa: SLF001 - AdminSite has no public list
+        return [model for model in registered if issubclass(model, models.Model)]
 
     @cached_property
     def names(self) -> dict[type[models.Model], tuple[str, str]]:
@@ -648,7 +650,7 @@ class ActionTool(Tool):
         words: tuple[str, str],
         options: Mapping[str, Any],
     ) -> None:
-        self.offered, self.model, self._action = offered, model, action
+        self.offered, self.model, self.action = offered, model, action
         meta = model._meta  # noqa: SLF001 - Django's documented API
         name = name_of_action(action, words)
         from django.contrib.admin.utils import model_format_dict  # noqa: PLC0415 - needs the app
@@ -677,7 +679,7 @@ class ActionTool(Tool):
         """Return True if the admin offers the action to the caller."""
         if not self.offered.may(ctx, self.model, "search"):
             return False
-        return actions.may_run(self._admin, self.offered.request(ctx), self._action)
+        return actions.may_run(self._admin, self.offered.request(ctx), self.action)
 
     def _rows(self, ctx: Context, given: Mapping[str, Any]) -> list[models.Model]:
         keys, asked, request = given.get("pks"), given.get("search"), self.offered.request(ctx)
@@ -702,11 +704,12 @@ class ActionTool(Tool):
         require_same(ctx, _selected_by(given), rows)
         keys, values, button = [row.pk for row in rows], given.get("values"), given.get("button")
         with history.naming_client(ctx):
-            return actions.run(ctx, self.offered.site, self.model, self._action, keys, values, button)
+            return actions.run(ctx, self.offered.site, self.model, self.action, keys, values, button)
 
     def _preview(self, ctx: Context, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
         given = keywords["given"]
         rows = self._rows(ctx, given)
+        actions.open_list(ctx, self.offered.site, self.model)
         named = deletion.shortened([*map(str, rows)])
         meta = self.model._meta  # noqa: SLF001 - Django's documented API
         changes = [
@@ -719,7 +722,7 @@ class ActionTool(Tool):
             "object": f"{self.definition['title']} ({len(rows)})",
             "changes": [{"field": _selected_by(given), "label": many, "after": named}, *changes],
         }
-        if self._action != actions.DELETE:
+        if self.action != actions.DELETE:
             return told
         page = actions.open_deletion(ctx, self.offered.site, self.model, [row.pk for row in rows])
         if page is None:

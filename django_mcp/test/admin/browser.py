@@ -1,24 +1,26 @@
 """The admin in a browser: Django's test client with a session, whole pages, parsed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote as url_unquote
 from urllib.parse import urlencode
 
-from bs4 import BeautifulSoup
+from bs4 import BeautifulSoup, Tag
 from django.conf import settings
 from django.contrib.admin import AdminSite
 from django.contrib.admin.utils import quote, unquote
+from django.contrib.contenttypes.models import ContentType
 from django.contrib.messages import get_messages
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db.models import Model
 from django.forms import DurationField, IntegerField, JSONField, SlugField, UUIDField
 from django.test import Client
-from django.urls import NoReverseMatch, reverse
+from django.urls import NoReverseMatch, get_script_prefix, reverse
 
 from django_mcp.auth.session import sign_in
 from django_mcp.client.in_process import HOST
 from django_mcp.test.admin import html
-from django_mcp.test.admin.pages import Field, Link, Page, State, Value, normalize
+from django_mcp.test.admin.pages import Field, Inline, Link, Page, Row, State, Value, normalize
 
 SORTS = {
     JSONField: "json",
@@ -81,13 +83,19 @@ class Browser:
         response, page = visited
         rows = html.list_rows(page)
         keys = self._keys(page, response.context_data, address, rows)
-        parts: dict[str, Any] = {"rows": keys, "number of rows": html.total(page)}
+        total = html.total(page)
+        unread: tuple[str, ...] = ()
+        parts: dict[str, Any] = {"rows": keys}
+        if total is None and "cl" in (response.context_data or {}):
+            unread = ("number of rows",)
+        else:
+            parts["number of rows"] = total
         for key, (_, cells) in zip(keys, rows, strict=False):
             parts |= {f"column {number} of {key}": text for number, text in enumerate(cells, 1)}
         links = [*html.list_links(page)]
         if page.select_one("#searchbar") is not None:
             links += [Link("search", urlencode({"q": word})) for word in self._words(rows)]
-        return Page(State.SHOWN, parts, keys, tuple(links))
+        return Page(State.SHOWN, parts, keys, tuple(links), unread=unread)
 
     def form_data(self, model: type[Model], pk: str | None) -> Page:
         """Return what the untouched form would send, and the texts of read-only fields."""
@@ -109,7 +117,26 @@ class Browser:
             parts[f"control {name}"] = (*parts.get(f"control {name}", ()), value)
         parts |= {f"read-only {name}": text for name, text in html.read_only_texts(form).items()}
         fields = tuple(self._sorted(field, response) for field in html.form_fields(controls)) if button else ()
-        return Page(State.SHOWN, parts, fields=fields)
+        inlines = tuple(self._inlines(page, form, controls, response)) if button else ()
+        return Page(State.SHOWN, parts, fields=fields, inlines=inlines)
+
+    def _inlines(self, page: BeautifulSoup, form: Tag, controls: list[Tag], response: Any) -> Iterator[Inline]:
+        names = {str(control["name"]) for control in controls}
+        for shown in (response.context_data or {}).get("inline_admin_formsets", ()):
+            formset = shown.formset
+            rows = []
+            for number, row in enumerate(formset.initial_forms):
+                prefix = f"{formset.prefix}-{number}-"
+                delete = f"{prefix}DELETE" if f"{prefix}DELETE" in names else ""
+                rows.append(Row(str(row.instance.pk), tuple(html.form_fields(controls, prefix)), delete))
+            for fields, sent in html.rows_to_add(page, form, controls, formset.prefix):
+                rows.append(Row(None, tuple(fields), controls=tuple(sent), type=self._type(sent)))
+            yield Inline(formset.prefix, formset.model, tuple(rows))
+
+    def _type(self, sent: list[tuple[str, str]]) -> str:
+        """Return the model of a new row that says of which type it is, as django-polymorphic's do."""
+        key = next((value for name, value in sent if name.endswith("-polymorphic_ctype")), None)
+        return "" if key is None else ContentType.objects.get_for_id(int(key)).model
 
     def _sorted(self, field: Field, response: Any) -> Field:
         form = getattr((response.context_data or {}).get("adminform"), "form", None)
@@ -122,7 +149,11 @@ class Browser:
     def delete_page(self, model: type[Model], pk: str) -> Page:
         """Return what the deletion takes along, or what prevents it."""
         visited = self._get(self.address(model, "delete", pk))
-        return visited if isinstance(visited, Page) else Page(State.SHOWN, html.deletion(visited[1]))
+        if isinstance(visited, Page):
+            return visited
+        parts = html.deletion(visited[1])
+        unread = tuple(name for name, told in parts.items() if told is None)
+        return Page(State.SHOWN, {name: told for name, told in parts.items() if told is not None}, unread=unread)
 
     def history(self, model: type[Model], pk: str) -> Page:
         """Return user and text of each entry."""
@@ -130,10 +161,20 @@ class Browser:
         return visited if isinstance(visited, Page) else Page(State.SHOWN, {"entries": html.history_rows(visited[1])})
 
     def actions(self, model: type[Model]) -> Page:
-        """Return the names of the actions."""
+        """Return the names and titles of the actions. A list without rows does not show them."""
         visited = self._get(self.address(model, "changelist"))
-        return (
-            visited if isinstance(visited, Page) else Page(State.SHOWN, {"names": tuple(html.list_actions(visited[1]))})
+        if isinstance(visited, Page):
+            return visited
+        response, page = visited
+        titles = html.list_actions(page)
+        if not titles and not getattr((response.context_data or {}).get("cl"), "show_admin_actions", True):
+            return Page(State.UNKNOWN, why="no rows")
+        return Page(
+            State.SHOWN,
+            {
+                "names": tuple(sorted(titles)),
+                **{f"title of {name}": title for name, title in titles.items()},
+            },
         )
 
     def save(self, model: type[Model], pk: str | None, values: Mapping[str, Value]) -> Page:
@@ -155,13 +196,16 @@ class Browser:
         controls = html.controls_of(page, form)
         sent = html.successful(controls)
         fields = {field.name: field for field in html.form_fields(controls)}
+        data: dict[str, list[Any]] = {button: [""]}
         for name, value in values.items():
-            replaced = fields[name].controls if name in fields else (name,)
+            own = fields[name].controls if name in fields else ()
+            replaced = {*own, *value.emptied, *(control for control, _ in value.controls)}
             sent = [(control, text) for control, text in sent if control not in replaced] + [*value.controls]
-        data: dict[str, list[str]] = {button: [""]}
+            for control, filename, content in value.files:
+                data[control] = [SimpleUploadedFile(filename, content)]
         for control, text in sent:
             data.setdefault(control, []).append(text)
-        return self._saved(self.client.post(address, data, secure=self._is_secure))
+        return self._saved(self.client.post(data=data, **self._request(address)))
 
     def _saved(self, response: Any) -> Page:
         if response.status_code >= 500:  # noqa: PLR2004
@@ -191,14 +235,16 @@ class Browser:
     def _form_address(self, model: type[Model], pk: str | None) -> str:
         return self.address(model, "add") if pk is None else self.address(model, "change", pk)
 
-    @property
-    def _is_secure(self) -> bool:
-        return bool(settings.SECURE_SSL_REDIRECT)
+    def _request(self, address: str) -> dict[str, Any]:
+        """Return what the client needs for an address: a server takes the script prefix away."""
+        below = get_script_prefix().rstrip("/")
+        path = address.removeprefix(below)
+        return {"path": path, "secure": bool(settings.SECURE_SSL_REDIRECT), "SCRIPT_NAME": below}
 
     def _get(self, address: str, query: str = "") -> tuple[Any, BeautifulSoup] | Page:
         """Return the response and its page as it was parsed, or the reason why there is none."""
         self.visited = f"{address}?{query}" if query else address
-        response = self.client.get(self.visited, secure=self._is_secure)
+        response = self.client.get(**self._request(self.visited))
         if response.status_code >= 500:  # noqa: PLR2004
             return Page(State.FAILED, why=f"HTTP {response.status_code}")
         if response.status_code != 200:  # noqa: PLR2004

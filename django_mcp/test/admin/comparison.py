@@ -1,7 +1,8 @@
 """Walk an admin, and save what can be saved, on two sides, and tell where they differ."""
 
+import base64
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,7 +18,9 @@ from django_mcp.test.admin.pages import (
     Difference,
     Differences,
     Field,
+    Inline,
     Page,
+    Row,
     Side,
     State,
     Value,
@@ -71,9 +74,9 @@ def walk(
 
 def models_of(site: AdminSite, only: Collection[type[Model]], sides: Collection[Side]) -> list[type[Model]]:
     """Return the site's models that all sides have, in a fixed order."""
-    registered = sorted(site._registry, key=lambda model: model._meta.label_lower)  # noqa: SLF001 - documented
-    chosen = [model for model in registered if not only or model in only]
-    return [model for model in chosen if all(side.offers(model) for side in sides)]
+    chosen = [model for model in site._registry if not only or model in only]  # noqa: SLF001 - it has no public list
+    offered = [model for model in chosen if all(side.offers(model) for side in sides)]
+    return sorted(offered, key=lambda model: model._meta.label_lower)  # noqa: SLF001 - documented
 
 
 class _Walk:
@@ -132,7 +135,8 @@ def effects(
     """Save on both sides, each in a transaction that is rolled back, and compare what came of it.
 
     For each field of each page a good value, a nonsense value and nothing; for add pages also all good values at once.
-    Compared are the outcome, messages, errors, the mail sent and the rows of all tables, except for moments of the run.
+    Of each inline, the first row is changed likewise and deleted, and one is added. Compared are the outcome, messages,
+    errors, the mail sent, the files stored and the rows of all tables, except for moments of the run.
 
     Args:
         site: the admin site.
@@ -182,7 +186,8 @@ def outcome(side: Side, model: type[Model], pk: str | None, values: Mapping[str,
     if page.state == State.UNKNOWN:
         return page
     tables = {f"table {table}": rows for table, rows in changes.tables.items()}
-    return Page(page.state, {**page.parts, **tables, "mails": changes.mails}, why=page.why)
+    sent = {"mails": changes.mails, "files": changes.files}
+    return Page(page.state, {**page.parts, **tables, **sent}, why=page.why)
 
 
 def sign_in(side: Side) -> None:
@@ -198,20 +203,69 @@ def trials(model: type[Model], form: Page, pk: str | None) -> Iterator[tuple[str
             yield "nothing changed", {}
         return
     yield "nothing changed", {}
-    good: dict[str, Value] = {}
     for field in form.fields:
-        value = good_value(model, field)
-        if value is not None:
-            good[field.name] = value
-            yield f"a good {field.name}", {field.name: value}
-        value = nonsense_value(field)
-        if value is not None:
-            yield f"a nonsense {field.name}", {field.name: value}
-        value = no_value(field)
-        if value is not None:
-            yield f"no {field.name}", {field.name: value}
+        for name, value in values_for(model, field):
+            yield name, {field.name: value}
+    good = good_values(model, form.fields)
     if pk is None:
         yield "all fields", good
+    for inline in form.inlines:
+        for name, value in trials_of_rows(inline):
+            # A new row needs its own fields before its inlines are looked at.
+            yield f"{name} of {inline.name}", {**(good if pk is None else {}), inline.name: value}
+
+
+def values_for(model: type[Model], field: Field) -> Iterator[tuple[str, Value]]:
+    """Yield the values to try for a field, with their names."""
+    for name, value in (
+        (f"a good {field.name}", good_value(model, field)),
+        (f"a nonsense {field.name}", nonsense_value(field)),
+        (f"no {field.name}", no_value(field)),
+    ):
+        if value is not None:
+            yield name, value
+
+
+def good_values(model: type[Model], fields: Iterable[Field]) -> dict[str, Value]:
+    """Return good values for all fields that have one."""
+    found = ((field.name, good_value(model, field)) for field in fields)
+    return {name: value for name, value in found if value is not None}
+
+
+def trials_of_rows(inline: Inline) -> Iterator[tuple[str, Value]]:
+    """Yield what to do with the rows of an inline: a name, and the rows as a value."""
+    first = next((row for row in inline.rows if row.pk is not None), None)
+    if first is not None:
+        for field in first.fields:
+            for name, value in values_for(inline.model, field):
+                yield name, of_row(first, {field: value})
+        if first.delete:
+            yield "a row deleted", Value(((first.delete, "on"),), [{"pk": first.pk, "delete": True}])
+    for new in inline.rows:
+        if new.pk is None and new.fields:
+            good = good_values(inline.model, new.fields)
+            fields = {field: good[field.name] for field in new.fields if field.name in good}
+            kind = f"a {new.type}" if new.type else "a row"
+            yield f"{kind} added", of_row(new, fields)
+            for field in new.fields:
+                if field.name in good:
+                    yield f"{kind} with {field.name} added", of_row(new, {field: good[field.name]})
+
+
+def of_row(row: Row, values: Mapping[Field, Value]) -> Value:
+    """Return the value of an inline in which a row has these values."""
+    replaced = {control for field in values for control in field.controls}
+    controls = [pair for pair in row.controls if pair[0] not in replaced]
+    controls += [pair for value in values.values() for pair in value.controls]
+    emptied = {control for field in values for control in field.controls} - {name for name, _ in controls}
+    argument = {field.name: value.argument for field, value in values.items()}
+    named = {name: value for name, value in (("pk", row.pk), ("type", row.type)) if value}
+    return Value(
+        tuple(controls),
+        [{**named, **argument}],
+        tuple(file for value in values.values() for file in value.files),
+        tuple(sorted(emptied)),
+    )
 
 
 GOOD = {
@@ -226,6 +280,12 @@ GOOD = {
     "slug": "good-7",
     "password": "correct-horse-7",
 }
+
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+)
+"""An image."""
 
 
 def good_value(model: type[Model], field: Field) -> Value | None:  # noqa: PLR0911 - one for each kind
@@ -247,6 +307,11 @@ def good_value(model: type[Model], field: Field) -> Value | None:  # noqa: PLR09
         case "split":
             first, second = field.controls
             return Value(((first, "2026-03-04"), (second, "05:06:07")), "2026-03-04T05:06:07")
+        case "file":
+            is_image = field.sort == "image"
+            filename, content = ("good.png", PIXEL) if is_image else ("good.txt", b"Good.")
+            argument = {"filename": filename, "content": base64.b64encode(content).decode()}
+            return Value((), argument, ((name, filename, content),))
         case "text":
             text = GOOD.get(field.sort, "7")
             return Value(((name, text),), {"a": 1} if field.sort == "json" else text)
@@ -273,6 +338,9 @@ def nonsense_value(field: Field) -> Value | None:
             return Value(((name, "nonsense"), (field.controls[1], "nonsense")), "nonsense")
         case "choices":
             return Value(((name, "nonsense"),), ["nonsense"])
+        case "file":
+            argument = {"filename": "bad.png", "content": base64.b64encode(b"bad").decode()}
+            return Value((), argument, ((name, "bad.png", b"bad"),))
         case "choice" | "text":
             text = "nonsense" if field.sort != "text" else "nonsense " * 40
             return Value(((name, text),), ["nonsense"] if field.sort == "rows" else text)
@@ -290,6 +358,9 @@ def no_value(field: Field) -> Value | None:
             return Value(((field.controls[0], ""),) if "" in field.options else (), None)
         case "text" | "split":
             return Value(tuple((name, "") for name in field.controls), None)
+        case "file":
+            clear = next((name for name in field.controls if name.endswith("-clear")), None)
+            return None if clear is None else Value(((clear, "on"),), None)
     return None
 
 

@@ -1,5 +1,6 @@
 """Two runs on the same database: what each changes in which table."""
 
+import hashlib
 import json
 import re
 from collections import Counter
@@ -8,11 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest import mock
 
 from django.apps import apps
 from django.core.cache import caches
+from django.core.files.storage import Storage
 from django.core.management.color import no_style
-from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import DEFAULT_DB_ALIAS, connections, router
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
 from django_mcp.test.client import rehearsal
@@ -29,10 +33,12 @@ class Changes:
     Attributes:
         tables: rows removed and rows added, by table.
         mails: subjects of the mail that was sent.
+        files: names of the files that were stored, with a digest of the content.
     """
 
     tables: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = field(default_factory=dict)
     mails: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
 
 
 @contextmanager
@@ -41,13 +47,14 @@ def trial(prepare: Callable[[], None]) -> Iterator[Changes]:
 
     What *prepare* changes before the block, such as a session, is not among them.
 
-    Caches are emptied and sequences set back, or the second of two runs would not find what the first did.
+    Caches are emptied, sequences set back and stored files deleted, or the second of two runs would not find what the
+    first did. A file that the block deletes is gone.
     """
     changes = Changes()
     for cache in caches.all():
         cache.clear()
-    reset_sequences()
-    with rehearsal():
+    with rehearsal(), files_stored() as files:
+        reset_sequences()
         from django.core import mail  # noqa: PLC0415 - its outbox appears when tests are set up
 
         prepare()
@@ -58,11 +65,37 @@ def trial(prepare: Callable[[], None]) -> Iterator[Changes]:
         after = dump()
         ended = datetime.now(UTC)
         changes.mails = tuple(message.subject for message in getattr(mail, "outbox", ())[sent:])
+        changes.files = tuple(sorted((name, digest(storage, name)) for storage, name in files))
     for table in sorted({*before, *after}):
         removed = before.get(table, Rows()) - after.get(table, Rows())
         added = after.get(table, Rows()) - before.get(table, Rows())
         if removed or added:
             changes.tables[table] = (ordered(removed), ordered(without_clock(added, removed, began, ended)))
+
+
+@contextmanager
+def files_stored() -> Iterator[list[tuple[Storage, str]]]:
+    """Collect the files that are stored in the block, and delete them after it."""
+    stored: list[tuple[Storage, str]] = []
+    save = Storage.save
+
+    def noted(self: Storage, *args: Any, **kwargs: Any) -> str:
+        name = save(self, *args, **kwargs)
+        stored.append((self, name))
+        return name
+
+    with mock.patch.object(Storage, "save", noted):
+        yield stored
+    for storage, name in stored:
+        storage.delete(name)
+
+
+def digest(storage: Storage, name: str) -> str:
+    """Return a digest of a file's content, "" if it is gone."""
+    if not storage.exists(name):
+        return ""
+    with storage.open(name) as file:
+        return hashlib.sha256(file.read()).hexdigest()[:16]
 
 
 def ordered(rows: Rows) -> tuple[tuple[Any, ...], ...]:
@@ -90,16 +123,21 @@ def left_out() -> set[str]:
 
 
 def dump() -> dict[str, Rows]:
-    """Return the rows of all tables of models."""
-    excluded = left_out()
+    """Return the rows of all tables of models, those of other databases than the default with its alias in front."""
+    wanted = {model._meta.db_table for model in apps.get_models(include_auto_created=True)} - left_out()  # noqa: SLF001 - Django's documented API
     tables: dict[str, Rows] = {}
-    connection = connections[DEFAULT_DB_ALIAS]
-    managed = {model._meta.db_table for model in apps.get_models(include_auto_created=True)}  # noqa: SLF001 - Django's documented API
-    with connection.cursor() as cursor:
-        for table in sorted(managed.intersection(connection.introspection.table_names(cursor)) - excluded):
-            cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")  # noqa: S608 - its own name
-            tables[table] = Rows(tuple(comparable(value) for value in row) for row in cursor.fetchall())
+    for connection in databases():
+        before = "" if connection.alias == DEFAULT_DB_ALIAS else f"{connection.alias}."
+        with connection.cursor() as cursor:
+            for table in sorted(wanted.intersection(connection.introspection.table_names(cursor))):
+                cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")  # noqa: S608 - its own name
+                tables[before + table] = Rows(tuple(map(comparable, row)) for row in cursor.fetchall())
     return tables
+
+
+def databases() -> Iterator[BaseDatabaseWrapper]:
+    """Yield the databases that a rehearsal rolls back: those that the test may use."""
+    return (connections[alias] for alias in connections if connections[alias].in_atomic_block)
 
 
 def comparable(value: Any) -> Any:
@@ -141,10 +179,9 @@ def without_client(text: str) -> str:
 
 def reset_sequences() -> None:
     """Let new rows get the same keys in each run: no rollback sets a sequence of PostgreSQL back."""
-    connection = connections[DEFAULT_DB_ALIAS]
-    if connection.vendor != "postgresql":
-        return
-    statements = connection.ops.sequence_reset_sql(no_style(), apps.get_models())
-    if statements:
-        with connection.cursor() as cursor:
-            cursor.execute("".join(statements))
+    for connection in databases():
+        if connection.vendor == "postgresql":
+            there = [model for model in apps.get_models() if router.allow_migrate_model(connection.alias, model)]
+            with connection.cursor() as cursor:
+                for statement in connection.ops.sequence_reset_sql(no_style(), there):
+                    cursor.execute(statement)

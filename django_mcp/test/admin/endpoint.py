@@ -23,12 +23,10 @@ from django_mcp.client.in_process import HOST
 from django_mcp.core.server import restore_all, snapshots
 from django_mcp.integrations.admin_site import changeform, deletion
 from django_mcp.integrations.admin_site.hidden import HIDDEN, reaches_secret, secret_search_fields
-from django_mcp.integrations.admin_site.tools import AdminTool, admin_tools
+from django_mcp.integrations.admin_site.tools import ActionTool, AdminTool, admin_tools
 from django_mcp.test.admin.pages import Link, Page, State, Value, normalize
 from django_mcp.test.client import MCPClient
 from django_mcp.test.results import CallResult
-
-VERBS = ("search", "get", "add", "change", "delete")
 
 
 class Endpoint:
@@ -53,8 +51,15 @@ class Endpoint:
         server = MCPServer("judge-of-the-admin", authentication=[AllowAny()], search_tools=0, log_requests=False)
         restore_all(before)  # it is nobody else's
         admin_tools(site, server=server, **{"policy": "allow", **options})
-        offered = [made for made in server.tools.values() if isinstance(made, AdminTool)]
-        self._verbs = {made.model: {other.verb for other in offered if other.model is made.model} for made in offered}
+        tools = server.tools.values()
+        offered = [made for made in tools if isinstance(made, AdminTool)]
+        self._declared = {
+            made.model: {other.verb for other in offered if other.model is made.model} for made in offered
+        }
+        self._verbs = {made.name: made.verb for made in offered}
+        acting = [made for made in tools if isinstance(made, ActionTool)]
+        self._actions = {made.name: made.action for made in acting}
+        self._acted_on = {made.model for made in acting}
         self._register_readings(server)
         # What tools of the admin return is the site's: it has no schema to be checked against.
         self.client = MCPClient(user, server=server, protocol_version="modern", headers={"Host": host}, schemas=False)
@@ -63,7 +68,7 @@ class Endpoint:
     def offers(self, model: type[Model]) -> bool:
         """Return True if there are tools for the model."""
         self._overview = None
-        return model in self._verbs
+        return model in self._declared
 
     # What no tool tells: the data that a form would send, what a deletion would take along.
 
@@ -76,7 +81,9 @@ class Endpoint:
             page = changeform.open_form(ctx, site, apps.get_model(label), pk)
             read_only = [[name, value] for name, value in _read_only(page)]
             pairs = page.page_form().pairs if page.may_save else []
-            return {"may_save": page.may_save, "pairs": [[*pair] for pair in pairs], "read_only": read_only}
+            inlines = {inline.formset.prefix: inline.name for inline in page.inlines}
+            told = {"may_save": page.may_save, "pairs": [[*pair] for pair in pairs], "read_only": read_only}
+            return {**told, "inlines": inlines}
 
         @tool(server=server)
         def judge_deletion(ctx: Context, label: str, pk: str) -> dict[str, Any]:
@@ -121,8 +128,7 @@ class Endpoint:
             got = self._call(model, "get", {"pk": pk})
             if isinstance(got, Page):
                 return got
-        label = model._meta.label  # noqa: SLF001 - Django's documented API
-        called = self._page_of(self.client.call("judge_form", {"label": label, **({} if pk is None else {"pk": pk})}))
+        called = self._read_form(model, pk)
         if isinstance(called, Page):
             return called
         parts: dict[str, Any] = {"can be saved": called.structured["may_save"]}
@@ -132,6 +138,10 @@ class Endpoint:
         empty = self._empty(model)
         parts |= {f"read-only {name}": Told(value, empty) for name, value in called.structured["read_only"]}
         return Page(State.SHOWN, parts)
+
+    def _read_form(self, model: type[Model], pk: str | None) -> CallResult | Page:
+        label = model._meta.label  # noqa: SLF001 - Django's documented API
+        return self._page_of(self.client.call("judge_form", {"label": label, **({} if pk is None else {"pk": pk})}))
 
     def delete_page(self, model: type[Model], pk: str) -> Page:
         """Return what the tool that deletes would take along."""
@@ -151,12 +161,23 @@ class Endpoint:
         called = self._call(model, "history", {"pk": pk})
         if isinstance(called, Page):
             return called
+        if "text" in called.structured:  # a page of a package
+            return Page(State.SHOWN, {"entries": Mentioning(called.structured["text"])})
         entries = called.structured.get("entries", ())
         return Page(State.SHOWN, {"entries": tuple((entry["user"], normalize(entry["action"])) for entry in entries)})
 
-    def actions(self, model: type[Model]) -> Page:  # noqa: ARG002 - of the protocol
-        """Return nothing: there are no tools for actions yet."""
-        return Page(State.UNKNOWN)
+    def actions(self, model: type[Model]) -> Page:
+        """Return the names and titles of the caller's tools that are actions of the list."""
+        if model not in self._acted_on:  # the declaration has none for anybody, as without writing
+            return Page(State.UNKNOWN)
+        names = self._names(model)
+        if not names:
+            return Page(State.REFUSED, why="no tool")
+        own = {name: self._actions[name] for name in names if name in self._actions}
+        titles = {
+            f"title of {action}": normalize(str(self.client.definition(name)["title"])) for name, action in own.items()
+        }
+        return Page(State.SHOWN, {"names": tuple(sorted(own.values())), **titles})
 
     def save(self, model: type[Model], pk: str | None, values: Mapping[str, Value]) -> Page:
         """Add or change with the values as arguments of the types that the tool's schema says."""
@@ -165,7 +186,12 @@ class Endpoint:
         if name is None:
             return self._missing(model, verb)
         described = self.client.definition(name).get("inputSchema", {}).get("properties", {})
-        arguments = {field: typed(value.argument, described.get(field, {})) for field, value in values.items()}
+        names: Mapping[str, str] = {}
+        if any(is_of_rows(value.argument) for value in values.values()):
+            read = self._read_form(model, pk)
+            names = {} if isinstance(read, Page) else read.structured["inlines"]
+        given = {names.get(field, field): value.argument for field, value in values.items()}
+        arguments = {field: typed(value, described.get(field, {})) for field, value in given.items()}
         called = self._page_of(self.client.call(name, {**arguments, **({} if pk is None else {"pk": pk})}))
         if isinstance(called, Page):
             if "Missing argument" not in called.why:
@@ -188,15 +214,16 @@ class Endpoint:
     # Calls.
 
     def _tools(self, model: type[Model]) -> dict[str, str]:
-        """Return the names of the caller's tools for a model, by verb, as the overview tells them."""
+        """Return the names of the caller's tools for a model, by verb, without those of actions."""
+        return {self._verbs[name]: name for name in self._names(model) if name in self._verbs}
+
+    def _names(self, model: type[Model]) -> list[str]:
+        """Return the names of the caller's tools for a model, as the overview tells them."""
         label = model._meta.label  # noqa: SLF001 - Django's documented API
         if self._overview is None:  # it asks about each tool, and changes with a save only
             called = self.client.call("admin_overview")
             self._overview = called.structured["models"] if called.ok else []
-        told = self._overview
-        names: list[str] = next((entry["tools"] for entry in told if entry["model"] == label), [])
-        found = {verb: name for name in names for verb in VERBS if name.startswith(f"{verb}_")}
-        return found | {name.rpartition("_")[2]: name for name in names if name.endswith("_history")}
+        return next((entry["tools"] for entry in self._overview if entry["model"] == label), [])
 
     def _call(self, model: type[Model], verb: str, arguments: Mapping[str, Any]) -> CallResult | Page:
         name = self._tools(model).get(verb)
@@ -208,7 +235,7 @@ class Endpoint:
     def _missing(self, model: type[Model], verb: str) -> Page:
         """Return a refusal, unless the declaration has no such tool for anybody: what it leaves out is not compared."""
         self.called = f"no tool to {verb}"
-        return Page(State.REFUSED, why="no tool") if verb in self._verbs[model] else Page(State.UNKNOWN)
+        return Page(State.REFUSED, why="no tool") if verb in self._declared[model] else Page(State.UNKNOWN)
 
     def _page_of(self, called: CallResult) -> CallResult | Page:
         """Return the result, or the page of one that is an error."""
@@ -309,7 +336,7 @@ class Told:
         """Yield the texts by which pages show the value."""
         value = self.value
         yield str(value)
-        if value in (None, ""):
+        if value in (None, "", [], {}):
             yield from self.empty
         elif isinstance(value, bool):
             return
@@ -321,6 +348,23 @@ class Told:
         elif isinstance(value, str):
             yield from localized(value)
             yield without_markdown(value)
+
+
+class Mentioning:
+    """A page's text in Markdown. It equals entries of a history of which it has every word."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, text: str) -> None:
+        self.text = normalize(without_markdown(text))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Mentioning):
+            return self.text == other.text
+        return isinstance(other, tuple) and all(normalize(part) in self.text for entry in other for part in entry)
+
+    def __repr__(self) -> str:
+        return repr(self.text)
 
 
 def without_markdown(text: str) -> str:
@@ -346,10 +390,12 @@ def localized(text: str) -> Iterable[str]:
             yield formats.localize(moment)
 
 
-def typed(value: Any, schema: Mapping[str, Any]) -> Any:
+def typed(value: Any, schema: Mapping[str, Any]) -> Any:  # noqa: PLR0911 - one for each kind
     """Return a text as a value of the type that a schema says, if it can be one."""
     if isinstance(value, list):
         return [typed(each, schema.get("items", {})) for each in value]
+    if isinstance(value, dict) and "properties" in schema:
+        return {name: typed(each, schema["properties"].get(name, {})) for name, each in value.items()}
     if not isinstance(value, str):
         return value
     options = [schema, *schema.get("anyOf", ()), *schema.get("oneOf", ())]
@@ -366,6 +412,11 @@ def typed(value: Any, schema: Mapping[str, Any]) -> Any:
             with suppress(ValueError):
                 return make(value) if make is int or "number" in types else value
     return value
+
+
+def is_of_rows(argument: Any) -> bool:
+    """Return True for the rows of an inline."""
+    return isinstance(argument, list) and any(isinstance(each, dict) for each in argument)
 
 
 def _types(schema: Mapping[str, Any]) -> list[str]:

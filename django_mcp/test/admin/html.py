@@ -13,13 +13,20 @@ UNSENT = {"submit", "button", "reset", "image", "file"}
 SPLIT = re.compile(r"_[01]$")
 
 
+ICONS = {"check_small": "True", "close_small": "False"}
+"""What icons of django-unfold, whose names are texts, stand for."""
+
+
 def text_of(tag: Tag) -> str:
     """Return the text that a person reads, with the names of icons and the values of controls."""
-    controls = tag.find_all(["input", "select", "textarea"])
+    found = tag.find_all(["input", "select", "textarea"])
+    controls = [control for control in found if control.get("type") not in {"submit", "button", "image", "reset"}]
     if controls:
         return normalize(" ".join(filter(None, map(shown_value, controls))))
     for icon in tag.find_all("img"):
         icon.replace_with(str(icon.get("alt", "")))
+    for icon in tag.select(".material-symbols-outlined"):
+        icon.replace_with(ICONS.get(normalize(icon.get_text()), ""))
     for line_break in tag.find_all("br"):
         line_break.replace_with("\n")
     return normalize(tag.get_text())
@@ -27,7 +34,8 @@ def text_of(tag: Tag) -> str:
 
 def shown_value(control: Tag) -> str:
     if control.name == "select":
-        return " ".join(normalize(option.get_text()) for option in chosen_options(control))
+        # The option for no value has any text, such as dashes.
+        return " ".join(normalize(option.get_text()) for option in chosen_options(control) if option_value(option))
     if control.name == "textarea":
         return control.get_text()
     if control.get("type") == "hidden":
@@ -124,15 +132,25 @@ def find_form(page: BeautifulSoup) -> tuple[Tag | None, str | None]:
     return (forms[0] if forms else None), None
 
 
-def controls_of(page: BeautifulSoup, form: Tag) -> list[Tag]:
-    """Return the controls that belong to a form, also those outside that name it."""
+TEMPLATE = "__prefix__"
+"""Stands for the number of a row in the names of controls that the page's script copies."""
+
+
+def controls_of(page: BeautifulSoup, form: Tag, *, templates: bool = False) -> list[Tag]:
+    """Return the controls that belong to a form, also those outside that name it.
+
+    Args:
+        page: the page.
+        form: the form.
+        templates: True for those that scripts copy for new rows, instead of the others.
+    """
     own = form.get("id")
     return [
         control
         for control in page.find_all(["input", "select", "textarea"])
         if (control.get("form") == own if control.has_attr("form") else control.find_parent("form") is form)
         and control.get("name")
-        and "__prefix__" not in str(control["name"])
+        and (TEMPLATE in str(control["name"])) is templates
         and control["name"] != "csrfmiddlewaretoken"
     ]
 
@@ -194,11 +212,13 @@ def read_only_texts(form: Tag) -> dict[str, str]:
     return texts
 
 
-def form_fields(controls: list[Tag]) -> Iterator[Field]:
-    """Yield the fields of a form itself, without those of its inlines."""
+def form_fields(controls: list[Tag], prefix: str = "") -> Iterator[Field]:
+    """Yield the fields of a form itself, or those of an inline's row, whose controls have this prefix."""
     by_name: dict[str, list[Tag]] = {}
     for control in controls:
-        if control.find_parent(class_="inline-group") is not None or str(control["name"]).startswith("initial-"):
+        is_of_row = control.find_parent(class_="inline-group") is not None
+        own_name = str(control["name"])
+        if is_of_row is not bool(prefix) or not own_name.startswith(prefix) or own_name.startswith("initial-"):
             continue
         place = control.find_parent(lambda tag: named_class(tag, "field-") is not None)
         if place is None:
@@ -207,7 +227,10 @@ def form_fields(controls: list[Tag]) -> Iterator[Field]:
         names = [
             str(each)[len("field-") :] for each in place.get_attribute_list("class") if str(each).startswith("field-")
         ]
-        name = next((each for each in names if SPLIT.sub("", str(control["name"])) == each), names[0])
+        bare = own_name.removeprefix(prefix)
+        name = next((each for each in names if SPLIT.sub("", bare) == each), names[0])
+        if prefix and not bare.startswith(name):
+            continue  # of a row within the row
         by_name.setdefault(name, []).append(control)
     for name, own in by_name.items():
         if not any(control.has_attr("disabled") for control in own):
@@ -219,6 +242,36 @@ def form_fields(controls: list[Tag]) -> Iterator[Field]:
                 options_of(own),
                 sort_of(own[0]),
             )
+
+
+def rows_to_add(
+    page: BeautifulSoup, form: Tag, controls: list[Tag], prefix: str
+) -> Iterator[tuple[list[Field], list[tuple[str, str]]]]:
+    """Yield the fields of each row that can be added to an inline, and the controls that adding it brings.
+
+    That is the first row that the page has ready, or else a copy of its template, of which there may be one for each
+    type of rows.
+    """
+    numbers = dict(successful([control for control in controls if str(control["name"]).startswith(f"{prefix}-")]))
+    total, initial = (int(numbers.get(f"{prefix}-{name}_FORMS") or 0) for name in ("TOTAL", "INITIAL"))
+    if total > initial:
+        ready = [*form_fields(controls, f"{prefix}-{initial}-")]
+        if ready:
+            yield ready, []
+        return
+    if total >= int(numbers.get(f"{prefix}-MAX_NUM_FORMS") or total + 1):
+        return
+    templates: dict[int, list[Tag]] = {}
+    for control in controls_of(page, form, templates=True):
+        if str(control["name"]).startswith(f"{prefix}-{TEMPLATE}-"):
+            templates.setdefault(id(control.find_parent(class_="empty-form")), []).append(control)
+    before, after = f"{prefix}-{TEMPLATE}-", f"{prefix}-{total}-"
+    for template in templates.values():
+        for control in template:
+            control["name"] = str(control["name"]).replace(before, after, 1)
+        yield [*form_fields(template, after)], [*successful(template), (f"{prefix}-TOTAL_FORMS", str(total + 1))]
+        for control in template:
+            control["name"] = str(control["name"]).replace(after, before, 1)
 
 
 def kind_of(own: list[Tag]) -> str:
@@ -256,6 +309,8 @@ SORTS = {
 
 
 def sort_of(control: Tag) -> str:
+    if "image" in str(control.get("accept", "")):
+        return "image"
     for name in control.get_attribute_list("class"):
         if name in SORTS:
             return SORTS[str(name)]
@@ -277,12 +332,15 @@ def own_text(item: Tag) -> str:
 
 
 def deletion(page: BeautifulSoup) -> dict[str, object]:
+    """Return whether a page offers to delete, and what it lists, or None for what is not where Django has it."""
     place = page.select_one("#deleted-objects")
-    summary = place.find_previous_sibling("ul") if place is not None else None
+    if place is None:
+        return {"allowed": page.select_one("form input[name=post]") is not None, "counts": None, "objects": None}
+    summary = place.find_previous_sibling("ul")
     return {
         "allowed": page.select_one("form input[name=post]") is not None,
         "counts": tuple(own_text(item) for item in summary.find_all("li")) if isinstance(summary, Tag) else (),
-        "objects": tuple(own_text(item) for item in place.find_all("li")) if place is not None else (),
+        "objects": tuple(own_text(item) for item in place.find_all("li")),
     }
 
 

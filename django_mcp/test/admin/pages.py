@@ -46,6 +46,8 @@ class Page:
         keys: primary keys of a changelist's rows, as text.
         links: links of a changelist.
         fields: fields of a form that can be filled in.
+        inlines: rows of other models in a form.
+        unread: parts that the page shows otherwise than Django's, as those of a theme. Not compared.
         why: the reason for a refusal or failure. Not compared.
     """
 
@@ -54,6 +56,8 @@ class Page:
     keys: tuple[str, ...] = ()
     links: tuple[Link, ...] = ()
     fields: tuple["Field", ...] = ()
+    inlines: tuple["Inline", ...] = ()
+    unread: tuple[str, ...] = ()
     why: str = ""
 
 
@@ -79,16 +83,55 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Value:
-    """A value for a field, as a browser sends it and as an MCP client does.
+class Row:
+    """A row of an inline, or one that can be added to it.
 
     Attributes:
-        controls: names and values of controls, which replace all of the field's.
+        pk: its key, or None for a row to add.
+        fields: those that can be filled in.
+        delete: name of the control that deletes it, or "".
+        controls: names and values of controls that come with it, if it is not in the page yet: of its own, untouched,
+            and of the number of rows.
+        type: name of the model, of a row to add where rows are of several.
+    """
+
+    pk: str | None
+    fields: tuple[Field, ...] = ()
+    delete: str = ""
+    controls: tuple[tuple[str, str], ...] = ()
+    type: str = ""
+
+
+@dataclass(frozen=True)
+class Inline:
+    """Rows of another model in a form.
+
+    Attributes:
+        name: what the names of its controls begin with, such as ``"lines"``.
+        model: the model of its rows.
+        rows: its rows, and last those that can be added.
+    """
+
+    name: str
+    model: type[Model]
+    rows: tuple[Row, ...] = ()
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value for a field, or the rows of an inline, as a browser sends it and as an MCP client does.
+
+    Attributes:
+        controls: names and values of controls, which replace all of the field's, and others of these names.
         argument: the same value in JSON. A text is converted to the type of the tool's schema.
+        files: names of controls, with the name and content of the file that is chosen.
+        emptied: names of controls that are not sent.
     """
 
     controls: tuple[tuple[str, str], ...]
     argument: Any
+    files: tuple[tuple[str, str, bytes], ...] = ()
+    emptied: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -156,10 +199,10 @@ class Side(Protocol):
         """Return users and texts of a row's history."""
 
     def actions(self, model: type[Model]) -> Page:
-        """Return the names of the actions."""
+        """Return the names of the actions that the list offers, sorted, and the title of each."""
 
     def save(self, model: type[Model], pk: str | None, values: Mapping[str, Value]) -> Page:
-        """Send the form with these values, and return messages and errors."""
+        """Send the form with these values, by name of the field or inline, and return messages and errors."""
 
 
 def compare(model: type[Model], name: str, browser: Page, endpoint: Page) -> Iterator[Difference]:
@@ -175,7 +218,7 @@ def compare(model: type[Model], name: str, browser: Page, endpoint: Page) -> Ite
             return
         yield Difference(label, name, "page", describe_state(browser), describe_state(endpoint))
         return
-    for what in sorted({*browser.parts, *endpoint.parts}):
+    for what in sorted({*browser.parts, *endpoint.parts}.difference(browser.unread, endpoint.unread)):
         ours, theirs = browser.parts.get(what), endpoint.parts.get(what)
         if what == "errors":
             # An endpoint may name arguments and say more. What the page says it has to say.

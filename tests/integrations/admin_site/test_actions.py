@@ -221,3 +221,27 @@ def test_a_rule_for_further_calls_holds_for_the_arguments_that_an_approver_chose
     asked.call("change_hotel", pk=hotels[0].pk, price=140).assert_ok()
     asked.call("change_hotel", pk=hotels[1].pk, price=140).assert_needs_approval()
     assert [int(hotel.price) for hotel in Hotel.objects.order_by("pk")] == [140, 120, 120]
+
+
+class OnlyPageAdmin(admin.ModelAdmin):
+    """The page of one row takes the place of the list, as that of django-solo does."""
+
+    fields = ("breakfast",)
+    actions = (HotelAdmin.with_breakfast,)
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        return self.changeform_view(request, str(Hotel.objects.earliest("pk").pk), "", extra_context)
+
+
+def test_an_action_is_not_sent_to_a_form_that_takes_the_place_of_the_list(
+    make_server: Make, hotels: list[Hotel], policies: None
+) -> None:
+    Hotel.objects.update(breakfast=True)
+    with own_site({Hotel: OnlyPageAdmin}) as site:
+        server = make_server("office", search_tools=0)
+        admin_tools(site, server=server)
+        client = MCPClient(User.objects.create_superuser("boss"), server=server)
+        client.call("delete_hotels", pks=keys(hotels[:1])).assert_error_mentions("no list of hotels")
+        client.call("hotel_with_breakfast", pks=keys(hotels[:1])).assert_error_mentions("no list of hotels")
+    assert not Approval.objects.exists()
+    assert not Hotel.objects.exclude(breakfast=True).exists()

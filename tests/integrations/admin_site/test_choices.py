@@ -77,3 +77,54 @@ def test_choices_of_a_page_that_is_not_for_the_caller_do_not_exist(boss: MCPClie
     viewer = MCPClient(User.objects.get(pk=ann.pk), server=boss.server)
     asked = viewer.call("admin_choices", tool="add_hotel", argument="city")
     asked.assert_error_mentions("'tool' must be the name of")
+
+
+class Ranged(admin.FieldListFilter):
+    """A filter with a form instead of choices, as django-admin-rangefilter's."""
+
+    def expected_parameters(self) -> list[str]:
+        return [f"{self.field_path}__gte", f"{self.field_path}__lte"]
+
+    def choices(self, changelist: Any) -> Iterator[dict[str, Any]]:
+        yield {"selected": False, "query_string": changelist.get_query_string(remove=self.expected_parameters())}
+
+
+class Typed(admin.SimpleListFilter):
+    """One that takes what is typed in, as an autocompletion's."""
+
+    title = parameter_name = "called"
+
+    def has_output(self) -> bool:
+        return True
+
+    def lookups(self, request: Any, model_admin: Any) -> list[Any]:
+        return []
+
+    def choices(self, changelist: Any) -> Iterator[dict[str, Any]]:
+        return iter(())
+
+    def queryset(self, request: Any, queryset: Any) -> Any:
+        return queryset.filter(name=self.value()) if self.value() else queryset
+
+
+class FilteredAdmin(admin.ModelAdmin):
+    list_filter = (("price", Ranged), Typed)
+
+
+def test_a_filter_without_choices_takes_values_of_its_parameters(make_server: Make, hotel: Hotel) -> None:
+    make_hotel(hotel.city, "Cheap", price=9)
+    with own_site({Hotel: FilteredAdmin}) as site:
+        server = make_server("office", search_tools=0)
+        admin_tools(site, server=server)
+        client = MCPClient(User.objects.create_superuser("filterer"), server=server)
+
+        def found(**filters: Any) -> list[str]:
+            rows = client.call("search_hotels", filters=filters).assert_ok().structured["rows"]
+            return [row["title"] for row in rows]
+
+        assert found(price={"price__gte": 5, "price__lte": 50}) == ["Cheap"]
+        assert found(called=hotel.name) == [hotel.name]
+        wrong = client.call("search_hotels", filters={"price": 9})
+        wrong.assert_error_mentions("must be an object with some of: price__gte, price__lte.")
+        unknown = client.call("search_hotels", filters={"price": {"city__name": "x"}})
+        unknown.assert_error_mentions("must be an object with some of")

@@ -102,6 +102,7 @@ class ProductAdmin(admin.ModelAdmin):
                         "lasts",
                         "homepage",
                         "contact",
+                        "manual",
                         "changed",
                         "age",
                     ],

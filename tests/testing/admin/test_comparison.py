@@ -10,6 +10,7 @@ from django.contrib.admin.models import LogEntry
 from django.db.models import Model
 
 from django_mcp.test.admin import Browser, Link, Page, State, Value, effects, walk
+from django_mcp.test.admin.comparison import trials
 from tests.integrations.back_office import models
 from tests.integrations.back_office.shop import site
 
@@ -80,6 +81,7 @@ WRONG_PAGES: dict[str, tuple[str, Callable[[Page], Page], str]] = {
     "what is deleted along is missing": ("delete_page", lambda page: with_part(page, "counts", ()), "counts"),
     "what protects is missing": ("delete_page", lambda page: with_part(page, "objects", ()), "objects"),
     "an action is missing": ("actions", lambda page: with_part(page, "names", ()), "names"),
+    "an action is called otherwise": ("actions", lambda page: with_part(page, "title of ", "Other"), "title of "),
     "a refused page is shown": (
         "form_data",
         lambda page: Page(State.SHOWN, {"name": "x"}) if page.state == State.REFUSED else page,
@@ -207,6 +209,47 @@ def test_mail_that_only_one_side_sends_is_found(people: SimpleNamespace) -> None
 
     found = effects(site, people.superuser, Meddling(people.superuser, send), only=[models.Tag], rows=0)
     assert {difference.what for difference in found} == {"mails"}
+
+
+def test_rows_of_inlines_are_changed_deleted_and_added(people: SimpleNamespace) -> None:
+    side = Browser(site, people.superuser)
+    order = models.Order.objects.get(number="O-1")
+    tried = dict(trials(models.Order, side.form_data(models.Order, str(order.pk)), str(order.pk)))
+    names = [name.removesuffix(" of lines") for name in tried if name.endswith(" of lines")]
+    changes = [f"{kind} {field}" for field in ("product", "quantity") for kind in ("a good", "a nonsense", "no")]
+    assert names == [
+        *changes,
+        "a row deleted",
+        "a row added",
+        *(f"a row with {field} added" for field in ("product", "quantity")),
+    ]
+    side.save(models.Order, str(order.pk), tried["a row added of lines"])
+    assert [line.quantity for line in order.lines.order_by("pk")] == [2, 7]
+    side.form_data(models.Order, str(order.pk))
+    side.save(models.Order, str(order.pk), tried["a good quantity of lines"])
+    assert [line.quantity for line in order.lines.order_by("pk")] == [7, 7]
+    side.form_data(models.Order, str(order.pk))
+    side.save(models.Order, str(order.pk), tried["a row deleted of lines"])
+    assert order.lines.count() == 1
+
+
+def test_a_row_is_added_where_the_page_has_one_ready(people: SimpleNamespace) -> None:
+    side = Browser(site, people.superuser)
+    [inline, _] = side.form_data(models.Product, None).inlines
+    [row] = inline.rows
+    assert not row.controls
+    assert [field.controls for field in row.fields] == [("variant_set-0-name",), ("variant_set-0-price",)]
+
+
+@pytest.mark.slow
+def test_a_row_of_an_inline_that_only_one_side_saves_is_found(people: SimpleNamespace) -> None:
+    class Alone(Browser):
+        def save(self, model: type[Model], pk: str | None, values: Mapping[str, Value]) -> Page:
+            return super().save(model, pk, {name: value for name, value in values.items() if name != "badge_set"})
+
+    found = effects(site, people.superuser, Alone(site, people.superuser), only=[models.Person])
+    assert "table back_office_badge" in {difference.what for difference in found}
+    assert all("of badge_set" in difference.page for difference in found), str(found)
 
 
 def test_messages_of_one_save_are_not_those_of_the_next(people: SimpleNamespace) -> None:

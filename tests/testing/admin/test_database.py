@@ -1,15 +1,18 @@
 """What two runs on one database change."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.core import mail
 from django.core.cache import cache
+from django.core.files.base import ContentFile
 
 from django_mcp.test.admin.database import comparable, moment_of, trial
-from tests.integrations.back_office.models import Tag
+from tests.integrations.back_office.models import Product, Tag
 
 
 def test_a_trial_tells_what_was_changed_and_leaves_nothing(people: SimpleNamespace) -> None:
@@ -36,6 +39,22 @@ def test_moments_of_the_run_are_the_same_and_others_are_not(people: SimpleNamesp
         User.objects.filter(username="clerk").update(last_login=datetime.now(UTC) - timedelta(hours=1))
     _, added = changes.tables["auth_user"]
     assert sum("now" in row for row in added) == 1
+
+
+def test_files_that_are_stored_are_told_by_content_and_are_gone_after_a_trial(
+    people: SimpleNamespace, settings: Any, tmp_path: Path
+) -> None:
+    settings.MEDIA_ROOT = tmp_path
+    product = Product.objects.get(sku="P-1")
+    seen = []
+    for content in (b"one", b"two"):
+        with trial(lambda: None) as changes:
+            product.manual.save("a.txt", ContentFile(content))
+        seen.append(changes.files)
+    [[(first, one)], [(second, two)]] = seen
+    assert first == second == "manuals/a.txt", "the second run finds no file of the first"
+    assert one != two
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from django.db.models import Model
 
 from django_mcp.models import RequestLog
 from django_mcp.test.admin import Endpoint, Value, effects, walk
-from django_mcp.test.admin.endpoint import Told, typed
+from django_mcp.test.admin.endpoint import Mentioning, Told, typed
 from tests.integrations.back_office import models
 from tests.integrations.back_office.shop import site
 from tests.lanes import at_night
@@ -106,6 +106,24 @@ def test_a_walk_tells_nobody_of_a_login_and_leaves_no_session(people: SimpleName
     assert not RequestLog.objects.exists()
 
 
+CLERKS = [models.Product, models.LiveProduct, models.Order, models.Customer, models.Club, models.Person, models.Tag]
+OF_OTHERS = [
+    *(at_night(("clerk", model)) for model in CLERKS),
+    *(at_night(("viewer", model)) for model in (models.Product, models.Order, models.Label)),
+    at_night(("outsider", models.Order)),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("saver", OF_OTHERS, ids=lambda saver: f"{saver[0]}-{saver[1].__name__}")
+def test_tools_save_for_others_what_their_pages_save(people: SimpleNamespace, saver: tuple[str, type[Model]]) -> None:
+    role, model = saver
+    found = effects(site, getattr(people, role), Endpoint(site, getattr(people, role), show=OPEN), only=[model])
+    assert not unexplained(found)
+    assert found.compared["refused"] or role == "clerk"
+    assert sum(found.compared.values())
+
+
 def test_a_model_without_tools_is_not_compared(people: SimpleNamespace) -> None:
     endpoint = Endpoint(site, people.superuser, exclude=["back_office.tag"])
     assert not walk(site, people.superuser, endpoint, only=[models.Tag]).compared
@@ -126,6 +144,7 @@ def test_a_refusal_is_told_in_words(people: SimpleNamespace) -> None:
     [
         (None, "-"),
         (None, "nothing"),
+        ({}, "-"),
         (True, "True"),
         (7, "7"),
         ("1.00", "1.00"),
@@ -142,6 +161,13 @@ def test_a_value_is_what_a_page_shows_of_it(value: Any, text: str) -> None:
     told = Told(value, ["-", "nothing"])
     assert told == text
     assert told == "secret" or told != "other"
+
+
+def test_a_history_of_a_package_is_a_text_that_has_every_entry() -> None:
+    page = Mentioning("| [Ada](/1/) | **boss**  |\n| Changed |")
+    assert page == (("Ada", "boss"), ("Changed", ""))
+    assert page != (("Ada", "clerk"),)
+    assert page != "Ada"
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,9 @@ def test_the_text_of_a_cell_is_what_a_person_reads() -> None:
         '<td class="field-a"> one\n two<br>three </td>': "one two three",
         '<td class="field-a"><img src="icon-yes.svg" alt="True"></td>': "True",
         '<td class="field-a"><select><option>x<option selected>y</select></td>': "y",
+        '<td class="field-a"><select><option value="" selected>- Select -<option>y</select></td>': "",
         '<td class="field-a"><input type="hidden" value="1"><input value="2"></td>': "2",
+        '<td class="field-a"><input type="submit" name="act" value="Act"> 3</td>': "3",
         '<td><label><input type="radio"> x</label><label><input type="radio" checked> y</label></td>': "y",
     }
     assert [html.text_of(parsed(cell).td) for cell in texts] == [*texts.values()]
