@@ -1,12 +1,15 @@
 """The agency's back office in a conversation: anna asks, sees what would change, and decides in the admin."""
 
 import datetime
+import io
+import json
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
+from django.core.management import call_command
 from django.test import Client as Browser
 from django.urls import reverse
 from django.utils import timezone
@@ -185,3 +188,33 @@ def test_users_are_decided_by_another_person() -> None:
     assert Approval.objects.latest("pk").state == "pending"
     press(signed_in("anna"), "approve")
     assert Approval.objects.latest("pk").state == "approved"
+
+
+class TestArgumentsThatDifferByCaller:
+    """The fields of anna's form are known for anna only, so whatever asks for arguments has to ask for hers."""
+
+    def test_are_taken_by_the_command_that_calls(self, hotel: Hotel) -> None:
+        out, aside = io.StringIO(), io.StringIO()
+        with pytest.raises(SystemExit):
+            call_command(
+                *("mcp_call", "change_hotel", f"pk={hotel.pk}", "price=133.00", "--server=office", "--as=anna"),
+                stdout=out,
+                stderr=aside,
+            )
+        assert "requires approval by the user you act for" in out.getvalue()
+        assert "It can be approved here: http://127.0.0.1:8000/office/mcp/approvals/" in aside.getvalue()
+        assert Approval.objects.latest("pk").arguments == {"pk": hotel.pk, "price": 133.0}
+
+    def test_are_shown_by_the_command_that_inspects(self) -> None:
+        out = io.StringIO()
+        call_command(
+            *("mcp_inspect", "change_hotel", "--server=office", "--as=anna", "--schemas", "--json"), stdout=out
+        )
+        found = json.dumps(json.loads(out.getvalue()))
+        assert '"breakfast": {"type": "boolean"' in found
+
+    def test_are_fields_of_the_playground(self) -> None:
+        query = {"endpoint": "office", "kind": "tool", "key": "change_hotel"}
+        page = signed_in("anna").get(reverse("admin:django_mcp_playground_call"), query).content.decode()
+        assert "breakfast" in page
+        assert "district" in page
