@@ -21,8 +21,8 @@ staff = MCPServer(
 )
 
 office = MCPServer(
-    "office",
-    path="office/mcp",
+    "backoffice",
+    path="backoffice/mcp",
     title="Travel agency, back office",
     instructions=(
         "This is the admin of a travel agency, for its staff: lists, pages, changes and actions, as the user sees them "

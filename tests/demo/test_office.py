@@ -197,24 +197,24 @@ class TestArgumentsThatDifferByCaller:
         out, aside = io.StringIO(), io.StringIO()
         with pytest.raises(SystemExit):
             call_command(
-                *("mcp_call", "change_hotel", f"pk={hotel.pk}", "price=133.00", "--server=office", "--as=anna"),
+                *("mcp_call", "change_hotel", f"pk={hotel.pk}", "price=133.00", "--server=backoffice", "--as=anna"),
                 stdout=out,
                 stderr=aside,
             )
         assert "requires approval by the user you act for" in out.getvalue()
-        assert "It can be approved here: http://127.0.0.1:8000/office/mcp/approvals/" in aside.getvalue()
+        assert "It can be approved here: http://127.0.0.1:8000/backoffice/mcp/approvals/" in aside.getvalue()
         assert Approval.objects.latest("pk").arguments == {"pk": hotel.pk, "price": 133.0}
 
     def test_are_shown_by_the_command_that_inspects(self) -> None:
         out = io.StringIO()
         call_command(
-            *("mcp_inspect", "change_hotel", "--server=office", "--as=anna", "--schemas", "--json"), stdout=out
+            *("mcp_inspect", "change_hotel", "--server=backoffice", "--as=anna", "--schemas", "--json"), stdout=out
         )
         found = json.dumps(json.loads(out.getvalue()))
         assert '"breakfast": {"type": "boolean"' in found
 
     def test_are_fields_of_the_playground(self) -> None:
-        query = {"endpoint": "office", "kind": "tool", "key": "change_hotel"}
+        query = {"endpoint": "backoffice", "kind": "tool", "key": "change_hotel"}
         page = signed_in("anna").get(reverse("admin:django_mcp_playground_call"), query).content.decode()
         assert "breakfast" in page
         assert "district" in page
