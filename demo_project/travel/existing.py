@@ -64,4 +64,4 @@ view_tool(
 )
 
 # The back office: each of the staff may do in a conversation what they may do in the admin.
-admin_tools(server=office)
+admin_tools(app=True, server=office)

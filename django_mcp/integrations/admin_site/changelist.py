@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib.admin.utils import display_for_field, display_for_value, label_for_field, lookup_field
 from django.core.exceptions import ObjectDoesNotExist
@@ -42,9 +42,23 @@ def open_changelist(ctx: Context, site: Any, model: type[models.Model], query: M
     return page
 
 
+class Found(NamedTuple):
+    """Rows of a changelist.
+
+    Attributes:
+        result: for the caller.
+        cl: Django's ``ChangeList``; None if a page of the only row takes the place of the list.
+        unfiltered: the list without the filters of the call, whose filters have all choices.
+    """
+
+    result: dict[str, Any]
+    cl: Any = None
+    unfiltered: Any = None
+
+
 def search(
     ctx: Context, site: Any, model: type[models.Model], given: Mapping[str, Any], shown: Collection[str]
-) -> dict[str, Any]:
+) -> Found:
     """Return rows of a changelist.
 
     Args:
@@ -56,7 +70,7 @@ def search(
     """
     query: dict[str, Any] = {}
     asks = {name for name in ("filters", "order_by", "date") if given.get(name)}
-    cl = open_changelist(ctx, site, model, {}).context.get("cl") if asks else None
+    first = cl = open_changelist(ctx, site, model, {}).context.get("cl") if asks else None
     if asks and cl is None:
         raise ArgumentError([about_argument([name], "the admin has no list to apply it to.") for name in sorted(asks)])
     if "filters" in asks:
@@ -72,17 +86,18 @@ def search(
     page = open_changelist(ctx, site, model, query)
     if (row := page.context.get("original")) is not None and "cl" not in page.context:
         # The only row of its model, whose page takes the place of the list.
-        return {"rows": [{KEY: to_json_value(row), "title": str(row)}], "total": 1, "page": 1, "pages": 1}
+        return Found({"rows": [{KEY: to_json_value(row), "title": str(row)}], "total": 1, "page": 1, "pages": 1})
     cl = page.context["cl"]
     if given.get("query") and not cl.search_fields:
         raise ArgumentError([about_argument(["query"], "the admin has no search for this list.")])
-    return {
+    result = {
         "rows": [row_of(cl, row, shown) for row in cl.result_list],
         "total": cl.result_count,
         "page": cl.page_num,
         "pages": cl.paginator.num_pages if cl.multi_page and not cl.show_all else 1,
         **({"messages": page.messages} if page.messages else {}),
     }
+    return Found(result, cl, first or cl)
 
 
 # Columns
@@ -96,7 +111,7 @@ def column_names(cl: Any) -> list[tuple[Any, str]]:
             continue
         name = column if isinstance(column, str) else getattr(column, "__name__", "")
         name = "title" if name == "__str__" else name if name.isidentifier() else ""
-        label = slugify(_label(cl, column)).replace("-", "_")
+        label = slugify(column_label(cl, column)).replace("-", "_")
         name = name or label or "column"
         taken = {own for _, own in found} | {KEY}
         unique = next(each for each in (name, *(f"{name}_{number}" for number in range(2, 200))) if each not in taken)
@@ -104,7 +119,8 @@ def column_names(cl: Any) -> list[tuple[Any, str]]:
     return found
 
 
-def _label(cl: Any, column: Any) -> str:
+def column_label(cl: Any, column: Any) -> str:
+    """Return the header of a column."""
     return strip_tags(str(label_for_field(column, cl.model, cl.model_admin)))
 
 
@@ -190,7 +206,7 @@ def filter_parameters(cl: Any, given: Mapping[str, Any], shown: Collection[str])
             problems.append(unknown_argument(["filters", name], list(known)))
             continue
         choices = choices_of(cl, known[name])
-        found = _chosen(choices, value)
+        found = chosen_parameters(choices, value)
         if found is None:
             named = ", ".join(f"{value} ({text})" if text != value else value for value, text, _ in choices[:MAX_NAMED])
             problems.append(about_argument(["filters", name], f"must be one of: {named}."))
@@ -201,7 +217,8 @@ def filter_parameters(cl: Any, given: Mapping[str, Any], shown: Collection[str])
     return made
 
 
-def _chosen(choices: Sequence[tuple[str, str, dict[str, str]]], value: Any) -> dict[str, str] | None:
+def chosen_parameters(choices: Sequence[tuple[str, str, dict[str, str]]], value: Any) -> dict[str, str] | None:
+    """Return the parameters of the choice that a value names, or None."""
     wanted = {True: ("1", "true"), False: ("0", "false")}.get(value, (str(value),)) if value is not None else ("true",)
     if value is None:  # the choice of rows that have none
         return next((added for _, _, added in choices if any(name.endswith("__isnull") for name in added)), None)
