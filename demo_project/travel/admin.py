@@ -10,12 +10,32 @@ from demo_project.travel import bookings, models
 from demo_project.travel.bookings import NotAvailableError
 
 
+class AirportInline(admin.TabularInline):
+    model = models.Airport
+    extra = 0
+
+
 @admin.register(models.City)
 class CityAdmin(admin.ModelAdmin):
     list_display = ["name", "country", "region", "airport", "timezone"]
     list_filter = ["region"]
     search_fields = ["name", "slug", "country", "airport", "metro"]
     prepopulated_fields = {"slug": ["name"]}
+    fieldsets = [
+        (None, {"fields": ["name", "slug", "country", "region", "timezone", "latitude", "longitude"]}),
+        ("Airport", {"fields": ["airport", "metro", "airport_name"]}),
+        (
+            "Climate",
+            {
+                "description": "From these numbers the weather of any day is computed.",
+                "fields": [
+                    *("temp_mean", "temp_swing", "warmest_month", "daily_range", "rain_days", "rain_swing"),
+                    *("wettest_month", "humidity", "wind"),
+                ],
+            },
+        ),
+    ]
+    inlines = [AirportInline]
 
 
 @admin.register(models.Airport)

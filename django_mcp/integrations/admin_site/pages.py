@@ -46,7 +46,7 @@ from django_mcp.integrations.admin_site.changelist import (
 )
 from django_mcp.integrations.admin_site.choices import field_choices
 from django_mcp.integrations.admin_site.controls import TEMPLATE
-from django_mcp.integrations.admin_site.hidden import HIDDEN, is_secret_widget
+from django_mcp.integrations.admin_site.hidden import HIDDEN, is_secret, is_secret_widget
 from django_mcp.integrations.admin_site.texts import plain
 from django_mcp.model_resources.apps import (
     MAX_SELECT_CHOICES,
@@ -334,7 +334,7 @@ class _Parts:
         every = list(fields_of(shown))
         values, _names, titles = values_of(every, label, self._opened)
         labels = labels_of(every)
-        names = [field.field.name for field in every if not is_readonly(field) and self._takes(field.field, values)]
+        names = [field.field.name for field in every if not is_readonly(field) and self._takes(field.field, label)]
         inputs = self._inputs(form, names, titles, prefix) if names else {}
         for fieldset in shown:
             fields = [
@@ -347,8 +347,9 @@ class _Parts:
                 description = plain(mark_safe(getattr(fieldset, "description", "") or ""))  # noqa: S308 - words of it
                 yield {"name": str(fieldset.name or ""), "description": description, "fields": fields}
 
-    def _takes(self, bound: Any, values: Mapping[str, Any]) -> bool:
-        is_hidden = values.get(bound.name) == HIDDEN or is_secret_widget(bound.field.widget)
+    def _takes(self, bound: Any, label: str) -> bool:
+        # Also if there is no value: the choices of such a field may be the secrets of other rows.
+        is_hidden = is_secret(label, bound.name, self._opened) or is_secret_widget(bound.field.widget)
         return self._is_open and not bound.field.disabled and not is_hidden
 
     def _inputs(self, form: Any, names: list[str], titles: Mapping[str, str], prefix: str) -> dict[str, Any]:

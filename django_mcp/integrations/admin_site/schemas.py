@@ -1,7 +1,7 @@
 """Arguments of the tools as JSON Schema, for one caller: the admin's forms, filters and inlines differ by user."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from django.contrib.admin.utils import NotRelationField, flatten_fieldsets, get_fields_from_path
@@ -143,18 +143,27 @@ def _inlines(admin: Any, request: HttpRequest, obj: Any) -> Schema:
     return properties
 
 
-def form_fields(admin: Any, request: HttpRequest, *, is_new: bool) -> dict[str, Any]:
-    """Return the fields that the caller may fill in, those of inlines with the inline in front: ``lines.product``."""
+def form_fields(admin: Any, request: HttpRequest, opened: Collection[str], *, is_new: bool) -> dict[str, Any]:
+    """Return the fields whose choices the caller may know; those of inlines as ``lines.product``.
+
+    Args:
+        admin: the ``ModelAdmin``.
+        request: of the caller.
+        opened: secret fields that the site opened; choices of others may be secrets too.
+        is_new: True for the form that adds a row.
+    """
+    label = admin.model._meta.label_lower  # noqa: SLF001 - Django's documented API
     obj = None if is_new else admin.model()
     form = admin.get_form(request, obj, change=not is_new)()
-    found = {name: form.fields[name] for name in _editable(admin, request, obj, form)}
+    names = [name for name in _editable(admin, request, obj, form) if not is_secret(label, name, opened)]
+    found = {name: form.fields[name] for name in names}
     taken: set[str] = set()
     for formset_class, inline in admin.get_formsets_with_inlines(request, obj):
         made = formset_class(**admin.get_formset_kwargs(request, obj or admin.model(), inline, "form"))
         name = inline_name(formset_class, inline.opts, taken)
         taken.add(name)
-        fields = editable_fields(made.empty_form)
-        found |= {f"{name}.{field}": value for field, value in fields.items()}
+        fields, own = editable_fields(made.empty_form), inline.opts.label_lower
+        found |= {f"{name}.{field}": fields[field] for field in fields if not is_secret(own, field, opened)}
     return found
 
 

@@ -448,7 +448,8 @@ class AdminTool(Tool):
         name = argument.removeprefix("filters.")
         if self.verb == "search":
             return choices.filter_choices(ctx, self.offered.site, self.model, name, query)
-        fields = schemas.form_fields(self.admin, self.offered.request(ctx), is_new=self.verb == "add")
+        request, opened = self.offered.request(ctx), self.offered.opened
+        fields = schemas.form_fields(self.admin, request, opened, is_new=self.verb == "add")
         return choices.field_choices(ctx, self.offered.site, fields if self.verb in WRITING else {}, argument, query)
 
     # A call

@@ -12,11 +12,12 @@ from django.contrib import admin
 from django.contrib.auth.models import Permission, User
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
+from django.utils import timezone
 
-from demo_project.travel.models import Activity, City, Hotel
+from demo_project.travel.models import Activity, Booking, City, Flight, Hotel
 from django_mcp import MCPServer, admin_tools
 from django_mcp.test import MCPClient
-from tests.integrations.admin_site.office import make_city, make_hotel, own_site
+from tests.integrations.admin_site.office import make_booking, make_city, make_hotel, own_site
 
 pytestmark = pytest.mark.django_db
 
@@ -78,6 +79,20 @@ def hotels(make_server: Make) -> MCPServer:
     server: MCPServer = make_server("hotels", search_tools=0)
     admin_tools(app=True, server=server, only=["travel.hotel", "travel.flight", "auth"])
     return server
+
+
+def make_flight(city: City) -> Flight:
+    now = timezone.now()
+    return Flight.objects.create(
+        number="X1",
+        airline="X",
+        origin=city,
+        destination=make_city("Porto"),
+        departs=now,
+        arrives=now + timedelta(hours=1),
+        price=1,
+        seats_left=1,
+    )
 
 
 def client(user: User, server: MCPServer, *, apps: bool = True) -> MCPClient:
@@ -313,6 +328,43 @@ class TestWhatIsHidden:
             assert bool(pages[0].select("select[name=district], #mcp-sort-district")) is bool(opened)
             for shown in pages[1:]:
                 assert bool(shown.select("[name=district]")) is bool(opened)
+
+    @pytest.mark.parametrize("opened", [[], ["travel.booking.hotel", "travel.hotel.city"]])
+    def test_nor_are_the_choices_of_a_secret_field(self, make_server: Make, boss: User, opened: list[str]) -> None:
+        """They may be the secrets of other rows, whether the field has a value or not."""
+
+        class Page(admin.ModelAdmin):
+            fields = ["reference", "hotel", "total"]
+
+        class Stays(admin.TabularInline):
+            model = Booking
+            fields = ["reference", "hotel", "total"]
+            fk_name = "user"
+            extra = 0
+
+        class People(admin.ModelAdmin):
+            fields = ["username"]
+            inlines = [Stays]
+
+        server = make_server("choosing", search_tools=0)
+        house = make_hotel(make_city(), "Token of Another")
+        booking = make_booking(house, boss)
+        Booking.objects.filter(pk=booking.pk).update(hotel=None, flight=make_flight(house.city))
+        with (
+            override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "REDACTED_ARGUMENTS": ["hotel"]}),
+            own_site({Booking: Page, User: People}) as site,
+        ):
+            admin_tools(site, app=True, show=opened, server=server)
+            shown = [
+                page(client(boss, server).call("get_booking", pk=booking.pk)),
+                page(client(boss, server).call("get_user", pk=boss.pk)),
+            ]
+            offered = [
+                client(boss, server).call("admin_choices", tool=tool, argument=argument).text
+                for tool, argument in (("change_booking", "hotel"), ("change_user", "bookings.hotel"))
+            ]
+        for text in [*map(str, shown), *offered]:
+            assert ("Token of Another" in text) is bool(opened)
 
     def test_nothing_is_said_of_a_row_that_the_admin_does_not_show(self, make_server: Make, boss: User) -> None:
         class Few(admin.ModelAdmin):
