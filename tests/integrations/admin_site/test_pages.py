@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from bs4 import BeautifulSoup
+from django import forms
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.models import Permission, User
@@ -328,6 +329,21 @@ class TestWhatIsHidden:
             assert bool(pages[0].select("select[name=district], #mcp-sort-district")) is bool(opened)
             for shown in pages[1:]:
                 assert bool(shown.select("[name=district]")) is bool(opened)
+
+    def test_a_field_with_the_input_of_a_password_has_none_here(self, make_server: Make, boss: User) -> None:
+        class Form(forms.ModelForm):
+            district = forms.CharField(widget=forms.PasswordInput(render_value=True))
+
+        class Page(admin.ModelAdmin):
+            form = Form
+
+        server = make_server("passwords", search_tools=0)
+        hotel = make_hotel(make_city(), district="Open sesame")
+        with own_site({Hotel: Page}) as site:
+            admin_tools(site, app=True, server=server)
+            called = client(boss, server).call("get_hotel", pk=hotel.pk)
+        assert not page(called).select("[name=district]")
+        assert "Open sesame" not in called.html
 
     @pytest.mark.parametrize("opened", [[], ["travel.booking.hotel", "travel.hotel.city"]])
     def test_nor_are_the_choices_of_a_secret_field(self, make_server: Make, boss: User, opened: list[str]) -> None:
