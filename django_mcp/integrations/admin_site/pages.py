@@ -6,7 +6,7 @@ may change and the tools may show; whatever else the admin's page has is text, o
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django import forms
 from django.contrib.admin.utils import NotRelationField, get_fields_from_path
@@ -67,9 +67,6 @@ from django_mcp.primitives.markers import MAX_BYTES
 from django_mcp.primitives.output import ToolResult
 from django_mcp.protocol.meta import APP_HTML
 
-if TYPE_CHECKING:
-    from django_mcp.integrations.admin_site.tools import AdminTool
-
 FORM = "django_mcp/apps/admin_form.html"
 TEMPLATES = {"search": TABLE, "get": FORM, "change": FORM}
 """Templates by what a tool does."""
@@ -113,11 +110,11 @@ def _app(template: str) -> AdminApp:
 # Lists
 
 
-def table(tool: "AdminTool", ctx: Context, given: Mapping[str, Any], found: Found) -> dict[str, Any]:
+def table(tool: Any, ctx: Context, given: Mapping[str, Any], found: Found) -> dict[str, Any]:
     """Return the variables of a list's template, as ``ModelResource`` has them.
 
     Args:
-        tool: the search.
+        tool: the ``AdminTool`` that searches.
         ctx: the call.
         given: its arguments.
         found: the rows.
@@ -163,7 +160,7 @@ def table(tool: "AdminTool", ctx: Context, given: Mapping[str, Any], found: Foun
     }
 
 
-def _opens(opener: "AdminTool | None", text: str, key: Any) -> DisplayValue:
+def _opens(opener: Any, text: str, key: Any) -> DisplayValue:
     if opener is None or opener.app is None:
         return DisplayValue("text", text)
     return DisplayValue("row", text, tool=opener.name, arguments=as_arguments({KEY: key}))
@@ -253,11 +250,11 @@ def _chips(
 # Forms
 
 
-def form(tool: "AdminTool", ctx: Context, page: FormPage, message: str = "") -> dict[str, Any]:
+def form(tool: Any, ctx: Context, page: FormPage, message: str = "") -> dict[str, Any]:
     """Return the variables of a form's template.
 
     Args:
-        tool: that shows it.
+        tool: the ``AdminTool`` that shows it.
         ctx: the call.
         page: the admin's page.
         message: what was done.
