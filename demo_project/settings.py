@@ -142,6 +142,7 @@ DJANGO_MCP = {
             "text": "Work as one of the agency’s staff: see the bookings of all customers",
             "implies": ["travel:read"],
         },
+        "travel:office": "Work in the agency’s back office: see what you see in the admin, and ask for changes there",
     },
     "DEFAULT_SCOPES": ["travel:read"],
     # Clients register themselves, so that they can sign in without the internet too. On a public site leave this out.

@@ -13,7 +13,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from io import BytesIO
@@ -47,6 +47,9 @@ PAGES = {
     "playground-result": "playground/call/?endpoint=default&kind=tool&key=search_activities",
     "playground-app": "playground/call/?endpoint=default&kind=tool&key=hold_rooms_form",
 }
+OFFICE_PAGES = {"office-approval": "approval/{office}/change/"}
+"""Of the demo's back office, as anna sees them, who asked."""
+PEOPLE = {"admin": "admin", "anna": "travel-anna"}
 PRESSED = {"playground-result": "button[value=fields]", "playground-app": "button[value=fields]"}
 """What is clicked before the picture."""
 HIGH = "[...document.querySelectorAll('iframe')].every((each) => each.style.height)"
@@ -74,7 +77,16 @@ def prepared(database: Path, port: int = PORT) -> dict[str, int]:
 
 def add_traffic(database: Path, port: int = PORT) -> dict[str, int]:
     """Add traffic to the demo's database, and return the keys of the rows that pages show."""
-    keys: dict[str, int] = json.loads(_run([__file__, "--traffic"], database, port))
+    return _keys([__file__, "--traffic"], database, port)
+
+
+def asked(database: Path, port: int = PORT) -> dict[str, int]:
+    """Let anna's client ask for a change in the back office, and return the key of the approval."""
+    return _keys([__file__, "--ask"], database, port)
+
+
+def _keys(command: list[str], database: Path, port: int) -> dict[str, int]:
+    keys: dict[str, int] = json.loads(_run(command, database, port))
     return keys
 
 
@@ -298,6 +310,30 @@ def traffic(calls: int = 900) -> dict[str, int]:
     }
 
 
+def ask() -> dict[str, int]:
+    """Call a tool of the back office as anna's client, and return the key of its approval."""
+    import django  # noqa: PLC0415 - settings come from the environment
+
+    django.setup()
+    from django.conf import settings  # noqa: PLC0415
+    from django.contrib.auth import get_user_model  # noqa: PLC0415
+    from django.test import override_settings  # noqa: PLC0415
+
+    from demo_project.travel.endpoints import office  # noqa: PLC0415
+    from demo_project.travel.models import Hotel  # noqa: PLC0415
+    from django_mcp.models import Approval  # noqa: PLC0415
+    from django_mcp.test import MCPClient  # noqa: PLC0415
+
+    anna = get_user_model().objects.get(username="anna")
+    hotel = Hotel.objects.get(city__slug="rome", name__contains="Testaccio")
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "APPROVAL_WAIT_TIMEOUT": 0.001}):
+        client = MCPClient(anna, server=office, scopes=["travel:office"])
+        client.call("change_hotel", pk=hotel.pk, price="244.00", breakfast=not hotel.breakfast)
+    approval = Approval.objects.latest("pk")
+    Approval.objects.filter(pk=approval.pk).update(client={"name": "Claude", "version": "1.8.2"})
+    return {"office": approval.pk}
+
+
 def _approval(model: Any, user: Any, tool: str, arguments: Any, preview: Any, ago: timedelta) -> Any:
     from django.utils import timezone  # noqa: PLC0415
 
@@ -326,8 +362,16 @@ def _approval(model: Any, user: Any, tool: str, arguments: Any, preview: Any, ag
     )
 
 
-def take(browser: Any, address: str, keys: dict[str, int], admin: str, wanted: list[str]) -> None:
-    """Take every page in every size and theme."""
+def take(
+    browser: Any,
+    address: str,
+    keys: dict[str, int],
+    admin: str,
+    wanted: list[str],
+    pages: Mapping[str, str],
+    user: str = "admin",
+) -> None:
+    """Take every page in every size and theme, as a user sees it."""
     for theme in THEMES:
         for size, (width, height) in SIZES.items():
             context = browser.new_context(
@@ -335,11 +379,11 @@ def take(browser: Any, address: str, keys: dict[str, int], admin: str, wanted: l
             )
             page = context.new_page()
             page.goto(f"{address}login/?next=/admin/")
-            page.fill("input[name=username]", "admin")
-            page.fill("input[name=password]", "admin")
+            page.fill("input[name=username]", user)
+            page.fill("input[name=password]", PEOPLE[user])
             page.press("input[name=password]", "Enter")
             page.wait_for_url("**/admin/", wait_until="commit")
-            for name, path in PAGES.items():
+            for name, path in pages.items():
                 if wanted and name not in wanted:
                     continue
                 page.goto(address + "django_mcp/" + path.format(**keys))
@@ -360,12 +404,13 @@ def take(browser: Any, address: str, keys: dict[str, int], admin: str, wanted: l
 def main() -> None:
     """Make the database, serve it, take the pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="*", default=[], choices=[*PAGES], help="pages; all by default")
+    parser.add_argument("--only", nargs="*", default=[], choices=[*PAGES, *OFFICE_PAGES], help="pages; all by default")
     parser.add_argument("--admin", nargs="*", default=[*SETTINGS], choices=[*SETTINGS])
     parser.add_argument("--traffic", action="store_true", help="fill the demo's database, and print keys as JSON")
+    parser.add_argument("--ask", action="store_true", help="ask for a change in its back office, likewise")
     options = parser.parse_args()
-    if options.traffic:
-        print(json.dumps(traffic()))  # noqa: T201
+    if options.traffic or options.ask:
+        print(json.dumps(traffic() if options.traffic else ask()))  # noqa: T201
         return
     from playwright.sync_api import sync_playwright  # noqa: PLC0415
 
@@ -380,7 +425,11 @@ def main() -> None:
             browser = playwright.chromium.launch(**launch)
             for admin in options.admin:
                 with demo(database, SETTINGS[admin]) as address:
-                    take(browser, address, keys, admin, options.only)
+                    take(browser, address, keys, admin, options.only, PAGES)
+            keys |= asked(database)  # afterwards: other pages show all approvals
+            for admin in options.admin:
+                with demo(database, SETTINGS[admin]) as address:
+                    take(browser, address, keys, admin, options.only, OFFICE_PAGES, "anna")
             browser.close()
 
 

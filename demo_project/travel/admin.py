@@ -1,8 +1,18 @@
 """The agency's back office."""
 
-from django.contrib import admin
+from typing import Any
 
-from demo_project.travel import models
+from django.contrib import admin, messages
+from django.db import transaction
+from django.http import HttpRequest
+
+from demo_project.travel import bookings, models
+from demo_project.travel.bookings import NotAvailableError
+
+
+class AirportInline(admin.TabularInline):
+    model = models.Airport
+    extra = 0
 
 
 @admin.register(models.City)
@@ -11,6 +21,21 @@ class CityAdmin(admin.ModelAdmin):
     list_filter = ["region"]
     search_fields = ["name", "slug", "country", "airport", "metro"]
     prepopulated_fields = {"slug": ["name"]}
+    fieldsets = [
+        (None, {"fields": ["name", "slug", "country", "region", "timezone", "latitude", "longitude"]}),
+        ("Airport", {"fields": ["airport", "metro", "airport_name"]}),
+        (
+            "Climate",
+            {
+                "description": "From these numbers the weather of any day is computed.",
+                "fields": [
+                    *("temp_mean", "temp_swing", "warmest_month", "daily_range", "rain_days", "rain_swing"),
+                    *("wettest_month", "humidity", "wind"),
+                ],
+            },
+        ),
+    ]
+    inlines = [AirportInline]
 
 
 @admin.register(models.Airport)
@@ -78,6 +103,20 @@ class BookingAdmin(admin.ModelAdmin):
     search_fields = ["reference", "user__username", "hotel__name", "flight__number"]
     autocomplete_fields = ["user", "flight", "hotel"]
     date_hierarchy = "created"
+    actions = ["refund"]
+
+    @admin.action(description="Cancel and refund selected %(verbose_name_plural)s", permissions=["change"])
+    def refund(self, request: HttpRequest, selected: Any) -> None:
+        """Cancel bookings at the agency's expense, and give back the whole price."""
+        for reference in selected.values_list("reference", flat=True):
+            try:
+                with transaction.atomic():
+                    booking = bookings.cancel(models.Booking.objects.in_full(), reference)
+                    self.log_change(request, booking, f"Refunded €{booking.total:.2f}.")
+            except NotAvailableError as error:
+                self.message_user(request, f"Not refunded: {error}", messages.WARNING)
+            else:
+                self.message_user(request, f"{booking}: cancelled, €{booking.total:.2f} refunded.")
 
 
 @admin.register(models.Document)

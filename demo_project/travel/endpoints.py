@@ -1,4 +1,4 @@
-"""The agency's three endpoints, with their callers and purpose.
+"""The agency's four endpoints, with their callers and purpose.
 
 ``/mcp`` is the default endpoint, for every user, and is configured by ``DJANGO_MCP``. Decorators name the endpoints
 that offer a tool or resource; without ``server=`` only the default endpoint does.
@@ -17,6 +17,20 @@ staff = MCPServer(
         "cancel, name the booking and its customer, and get the user's confirmation."
     ),
     scopes=["travel:staff"],
+    user_passes_test=lambda user: user.is_staff,
+)
+
+office = MCPServer(
+    "backoffice",
+    path="backoffice/mcp",
+    title="Travel agency, back office",
+    instructions=(
+        "This is the admin of a travel agency, for its staff: lists, pages, changes and actions, as the user sees them "
+        "there. admin_overview names the models and their tools. Look up a row before you change it, and pass its "
+        "version. A change waits until the user has seen and approved it on a page of the admin: give them the "
+        "address, and call again with the same arguments."
+    ),
+    scopes=["travel:office"],
     user_passes_test=lambda user: user.is_staff,
 )
 

@@ -1,4 +1,4 @@
-"""Existing parts of the agency's site as tools and prompts: a form, a view, an API, a template."""
+"""Existing parts of the agency's site as tools and prompts: a form, a view, an API, a template, the admin."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any
@@ -7,12 +7,12 @@ from pydantic import Field
 
 from demo_project.travel.api import EventViewSet
 from demo_project.travel.customers import Booked
-from demo_project.travel.endpoints import EVERYWHERE
+from demo_project.travel.endpoints import EVERYWHERE, office
 from demo_project.travel.flights import MAX_HOURS
 from demo_project.travel.forms import BookingForm
 from demo_project.travel.models import City
 from demo_project.travel.results import Departures
-from django_mcp import Context, ToolResult, form_tool, prompt_template, view_tool
+from django_mcp import Context, ToolResult, admin_tools, form_tool, prompt_template, view_tool
 from django_mcp.contrib.drf import drf_tools
 
 
@@ -62,3 +62,6 @@ view_tool(
     open_world=False,
     server=EVERYWHERE,
 )
+
+# The back office: each of the staff may do in a conversation what they may do in the admin.
+admin_tools(app=True, server=office)

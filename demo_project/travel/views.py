@@ -17,7 +17,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from demo_project.travel import flights
-from demo_project.travel.endpoints import open_, staff
+from demo_project.travel.endpoints import office, open_, staff
 from demo_project.travel.forms import BookingForm
 from demo_project.travel.models import City, SentEmail
 from demo_project.travel.sample_users import SAMPLE_USERS
@@ -41,6 +41,7 @@ def endpoints() -> list[Endpoint]:
     return [
         Endpoint.of(server, "All users", "flights, hotels, weather, your own bookings and calendar"),
         Endpoint.of(staff, "Staff: anna, tim and admin", "bookings of all customers, and the occupancy of hotels"),
+        Endpoint.of(office, "The back office: anna, tim and admin", "the admin as tools; changes wait for approval"),
         Endpoint.of(open_, "Public, without signing in", "flights, weather, activities and documents, read-only"),
     ]
 

@@ -118,11 +118,13 @@ class Target(NamedTuple):
         kind: a key of ``METHODS``.
         key: its name or URI.
         primitive: the primitive; None if it does not exist for the caller, or for a URI to be entered.
+        context: of the caller; None for a target that is not called.
     """
 
     kind: str
     key: str
     primitive: Primitive | None = None
+    context: Context | None = None
 
     @property
     def definition(self) -> dict[str, Any]:
@@ -137,7 +139,8 @@ class Target(NamedTuple):
             case "uri", _:
                 return ANY_URI
             case "tool", Tool() as tool:
-                schema: Mapping[str, Any] = translate(tool.form_schema, get_language() or "en")
+                own = None if self.context is None else tool.schema_for(self.context)
+                schema: Mapping[str, Any] = translate(own or tool.form_schema, get_language() or "en")
                 return schema
             case "prompt", _:
                 return _strings(self.definition.get("arguments") or ())
@@ -174,10 +177,10 @@ def find_targets(request: HttpRequest, server: MCPServer, kind: str) -> list[Tar
 
 def find_target(request: HttpRequest, server: MCPServer, kind: str, key: str) -> Target:
     """Return one target, without ``primitive`` if the user may not use it."""
-    primitive = registry(server, kind).get(key)
-    if primitive is None or right(_context_of(request, server), primitive) is not Right.USE:
+    primitive, context = registry(server, kind).get(key), _context_of(request, server)
+    if primitive is None or right(context, primitive) is not Right.USE:
         return Target(kind, key)
-    return Target(kind, key, primitive)
+    return Target(kind, key, primitive, context)
 
 
 def requires_approval(request: HttpRequest, server: MCPServer, primitive: Primitive | None) -> bool:

@@ -251,7 +251,7 @@ def _plain(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return options[0] if len(options) == 1 else schema
 
 
-def _is_number(schema: Mapping[str, Any], field: Any) -> bool:
+def is_number_column(schema: Mapping[str, Any], field: Any) -> bool:
     plain = _plain(schema)
     kinds = plain.get("type", ())
     kinds = {kinds} if isinstance(kinds, str) else set(kinds)
@@ -259,7 +259,8 @@ def _is_number(schema: Mapping[str, Any], field: Any) -> bool:
     return is_numeric and not getattr(field, "choices", None)
 
 
-def _json(value: Any) -> str:
+def as_arguments(value: Any) -> str:
+    """Return JSON for an attribute of a page."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -284,7 +285,7 @@ class _TableRenderer:
     def row(self, bound: BoundResource, text: str, key: Any) -> DisplayValue:
         tool = self.opener(bound)
         return (
-            DisplayValue("row", text, tool=tool, arguments=_json({bound.lookup_name: key}))
+            DisplayValue("row", text, tool=tool, arguments=as_arguments({bound.lookup_name: key}))
             if tool
             else DisplayValue("text", text)
         )
@@ -348,7 +349,7 @@ class _TableRenderer:
         field = None if column.path is None else target_field(column.path.field)
         by = next((source for source in (column.name, *sources) if source in self.bound.orderings), "")
         order, arguments = self._order(by) if by else ("", "")
-        is_number = _is_number(column.schema, field) and not isinstance(column, RelatedLinkField)
+        is_number = is_number_column(column.schema, field) and not isinstance(column, RelatedLinkField)
         return DisplayColumn(column.name, self._label(column), self.read(column), is_number, order, arguments)
 
     def _order(self, by: str) -> tuple[str, str]:
@@ -370,7 +371,7 @@ class _TableRenderer:
     def call(self, **changes: Any) -> str:
         """Return the arguments of this call from its first page on, with changes, as JSON. None leaves one out."""
         given = {**self.arguments, "cursor": None, **changes}
-        return _json({key: value for key, value in given.items() if value is not None})
+        return as_arguments({key: value for key, value in given.items() if value is not None})
 
 
 def _words(name: str) -> str:
@@ -416,7 +417,7 @@ def _table(renderer: _TableRenderer, result: Mapping[str, Any]) -> dict[str, Any
         head = DisplayColumn(lookup.name, path_label(lookup.path), lambda value: DisplayValue("text", str(value)))
     others = [field for field in fields if field.name != head.name]
     opens = [renderer.row(bound, head.read(row[head.name]).text or "–", row[bound.lookup_name]) for row in rows]
-    cells = [[_cell(column.read(row.get(column.name))) for column in others] for row in rows]
+    cells = [[short_cell(column.read(row.get(column.name))) for column in others] for row in rows]
     cursor = result["next_cursor"]
     return {
         "table": {
@@ -428,7 +429,7 @@ def _table(renderer: _TableRenderer, result: Mapping[str, Any]) -> dict[str, Any
             ],
             "count": len(rows),
             "total": result["total"],
-            "counted": _counted(bound, len(rows), result["total"]),
+            "counted": counted(bound.one, bound.options.verbose_name_plural, len(rows), result["total"]),
             "search": _search(renderer),
             "filters": list(_active_filters(renderer)),
             "first": renderer.call() if renderer.arguments.get("cursor") else "",
@@ -437,14 +438,16 @@ def _table(renderer: _TableRenderer, result: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def _counted(bound: BoundResource, count: int, total: int | None) -> str:
+def counted(one: Any, many: Any, count: int, total: int | None) -> str:
+    """Return how many rows a table has, in words: "20 of 568 hotels"."""
     is_part = total is not None and total != count
-    name = bound.one if (total if is_part else count) == 1 else str(bound.options.verbose_name_plural)
+    name = str(one if (total if is_part else count) == 1 else many)
     values = {"count": localize(count), "total": localize(total), "name": name}
     return (_("%(count)s of %(total)s %(name)s") if is_part else _("%(count)s %(name)s")) % values
 
 
-def _cell(value: DisplayValue) -> DisplayValue:
+def short_cell(value: DisplayValue) -> DisplayValue:
+    """Return a value as short as a cell of a table shows it."""
     if value.kind in {"text", "json"}:
         return DisplayValue("text", Truncator(" ".join(value.text.split())).chars(MAX_CELL_CHARACTERS))
     if value.kind == "list" and len(value.items) > MAX_CELL_ITEMS:
@@ -484,7 +487,9 @@ def _select(filter_: Filter | MethodFilter, given: Mapping[str, Any]) -> dict[st
     return {
         "name": filter_.argument,
         "label": label,
-        "choices": [{"value": _json(value), "label": label, "chosen": value == chosen} for value, label in choices],
+        "choices": [
+            {"value": as_arguments(value), "label": label, "chosen": value == chosen} for value, label in choices
+        ],
     }
 
 
@@ -570,7 +575,7 @@ def _groups(renderer: _TableRenderer, result: Mapping[str, Any]) -> dict[str, An
         *(_dimension(renderer, name, bound.dimensions[name]) for name in first),
         *(_measure(name, bound.measures.get(name)) for name in names if name not in first),
     ]
-    rows = [[(column, _cell(column.read(group.get(column.name)))) for column in columns] for group in groups]
+    rows = [[(column, short_cell(column.read(group.get(column.name)))) for column in columns] for group in groups]
     counted = ngettext("%(count)s group", "%(count)s groups", len(groups)) % {"count": len(groups)}
     return {
         "table": {
@@ -610,7 +615,10 @@ def _measure(name: str, measure: Measure | None) -> DisplayColumn:
         return DisplayColumn(name, label, lambda value: value_of(value, schema), is_number=True)
     words = {"min": _("Minimum"), "max": _("Maximum"), "sum": _("Sum"), "avg": _("Average")}
     label = f"{words[measure.function]}: {path_label(measure.path)}"
-    is_number, places = _is_number(measure.schema, None), getattr(measure.path.value_field, "decimal_places", None)
+    is_number, places = (
+        is_number_column(measure.schema, None),
+        getattr(measure.path.value_field, "decimal_places", None),
+    )
 
     def read(value: Any) -> DisplayValue:
         is_average = measure.function == "avg" and places is not None and value is not None

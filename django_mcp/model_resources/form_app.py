@@ -19,6 +19,7 @@ from django.forms.utils import ErrorDict, ErrorList, pretty_name, to_current_tim
 from django.forms.widgets import ChoiceWidget, MultipleHiddenInput
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
+from django.utils.translation.trans_null import gettext_noop  # the usual one reads settings
 from pydantic_core import to_json
 
 from django_mcp.core.apps import SCHEME, App
@@ -55,6 +56,7 @@ logger = logging.getLogger("django_mcp")
 
 MAX_CHOICES = 500
 """Rows listed in a field that chooses rows."""
+ONLY_SOME = gettext_noop("Only the first %(count)s are listed. To choose another one, name it in the conversation.")
 MAX_DIGITS = 15
 """Digits of a number that JavaScript represents exactly."""
 
@@ -209,7 +211,7 @@ def page_form(
         is_kept = False
         if name in choices:
             initial = form.get_initial_for_field(field, name)
-            more = _("Only the first %(count)s are listed. To choose another one, name it in the conversation.")
+            more = _(ONLY_SOME)
             # One of a field's own may leave only the chosen row, for a script to load the others.
             field.get_bound_field = partial(forms.Field.get_bound_field, field)
             form.initial[name] = list_rows(field, choices[name], access, keys[name], initial, more)
@@ -220,7 +222,7 @@ def page_form(
         if name not in form.fields:
             continue
         is_empty = is_kept or (not source.changes and before[name] in field.empty_values)
-        _prepare(field, schemas[name], source.most_bytes, is_empty=is_empty)
+        prepare_field(field, schemas[name], source.most_bytes, is_empty=is_empty)
     form._errors = ErrorDict(renderer=form.renderer) if invalid is None else _errors(invalid, form, arguments)  # noqa: SLF001
     return form  # type: ignore[no-any-return]
 
@@ -278,7 +280,8 @@ def unreadable_fields(form: Any, access: RowAccess) -> set[str]:
     return unreadable
 
 
-def _add_help(field: Any, words: str) -> None:
+def add_help(field: Any, words: str) -> None:
+    """Add a sentence to the help text of a field."""
     field.help_text = joined(field.help_text, words) if field.help_text else words
 
 
@@ -300,7 +303,7 @@ def leave_hidden_rows(form: Any, name: str) -> None:
         del form.fields[name]  # an empty set would replace the rows
         return
     field.required = False
-    _add_help(field, _("Leave empty to keep the present value."))
+    add_help(field, _("Leave empty to keep the present value."))
 
 
 def _initial_keys(field: Any, key: Any, initial: Any) -> list[Any]:
@@ -332,7 +335,7 @@ def list_rows(field: Any, choice: RowChoice, access: RowAccess, key: Any, initia
     chosen = seen(rows.filter(**{f"{key.attname}__in": wanted})) if is_listed else []
     listed = list(rows[: MAX_CHOICES + 1])
     if len(listed) > MAX_CHOICES:
-        _add_help(field, more % {"count": MAX_CHOICES})
+        add_help(field, more % {"count": MAX_CHOICES})
     shown = [*seen(listed[:MAX_CHOICES]), *chosen]
     if not is_many and not chosen and field.empty_label is None:
         field.empty_label = "---------"
@@ -343,7 +346,7 @@ def list_rows(field: Any, choice: RowChoice, access: RowAccess, key: Any, initia
     return chosen[0] if chosen else None
 
 
-def _prepare(field: Any, schema: Mapping[str, Any], most_bytes: int, *, is_empty: bool) -> None:
+def prepare_field(field: Any, schema: Mapping[str, Any], most_bytes: int, *, is_empty: bool) -> None:
     """Give a field an input whose value is what the tool takes.
 
     Args:
@@ -362,7 +365,7 @@ def _prepare(field: Any, schema: Mapping[str, Any], most_bytes: int, *, is_empty
     field.prepare_value = partial(_prepared, field, field.prepare_value)
     attrs, kinds, items = widget.attrs, _kinds(schema), _kinds(schema.get("items", {}))
     if isinstance(field, forms.FileField):
-        _add_help(field, _("At most %(size)s.") % {"size": size(most_bytes)})
+        add_help(field, _("At most %(size)s.") % {"size": size(most_bytes)})
     elif _is_list(field):
         kinds = items
         attrs["data-mcp-list"] = ","

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from demo_project.travel.endpoints import open_, staff
+from demo_project.travel.endpoints import office, open_, staff
 from demo_project.travel.models import Report
 from django_mcp import server as agency
 from django_mcp.models import Event
@@ -18,7 +18,7 @@ from tests.demo import kept
 @pytest.fixture(autouse=True)
 def agencys_urlconf(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has clients meet the endpoints in the agency's own URLconf, where the views are that are tools."""
-    own = [agency, staff, open_]
+    own = [agency, staff, office, open_]
     monkeypatch.setattr("tests.clients.urls", lambda server: nullcontext() if server in own else urls(server))
 
 

@@ -1,4 +1,4 @@
-"""What each of the demo's three endpoints offers, and to whom, under the settings that ``make demo`` has."""
+"""What each of the demo's four endpoints offers, and to whom, under the settings that ``make demo`` has."""
 
 import datetime
 import sys
@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from demo_project import settings as demo
 from demo_project import urls as demo_urls
-from demo_project.travel.endpoints import open_, staff
+from demo_project.travel.endpoints import office, open_, staff
 from demo_project.travel.models import Booking, Flight, Hotel
 from django_mcp import MCPServer
 from django_mcp import server as agency
@@ -200,7 +200,9 @@ class TestOpen:
 
 
 class TestWithoutACredential:
-    @pytest.mark.parametrize(("server", "scope"), [(agency, "travel:read"), (staff, "travel:staff")])
+    @pytest.mark.parametrize(
+        ("server", "scope"), [(agency, "travel:read"), (staff, "travel:staff"), (office, "travel:office")]
+    )
     def test_a_client_is_told_where_to_get_one(self, server, scope, edge):
         answer = caller(server, edge=edge).request("tools/list")
         url = f"http://127.0.0.1:8000/.well-known/oauth-protected-resource/{server.path}"
@@ -208,7 +210,7 @@ class TestWithoutACredential:
         assert answer.status == 401
         assert answer.headers["www-authenticate"] == f'Bearer scope="{scope}", resource_metadata="{url}"'
 
-    @pytest.mark.parametrize("server", [agency, staff])
+    @pytest.mark.parametrize("server", [agency, staff, office])
     def test_and_what_is_there_is_of_that_endpoint(self, server):
         found = Browser().get(f"/.well-known/oauth-protected-resource/{server.path}").json()
 
@@ -418,7 +420,33 @@ class TestStaff:
         assert [taken(days) for days in (-1, 0, 1, 2)] == [0, 2, 2, 0]
 
 
-def test_every_scope_that_is_needed_is_declared_and_every_declared_one_needed():
-    needed = {scope for server in (agency, staff, open_) for each in server.tools.values() for scope in each.scopes}
+class TestTheBackOffice:
+    """The site's admin, declared in one line: ``tests/demo/test_office.py`` has what it does."""
 
-    assert needed | staff.scopes | agency.scopes == set(demo.DJANGO_MCP["SCOPES"])
+    def test_an_agent_is_offered_what_the_admin_lets_her_do(self, version):
+        found = tools(caller(office, token_for("anna", office, "travel:office"), version))
+
+        assert {"admin_overview", "search_hotels", "get_hotel", "hotel_history", "add_hotel", "change_hotel"} <= found
+        assert "booking_refund" in found
+        assert not {name for name in found if name.startswith("delete_")}, "agents delete nothing"
+        assert "search_users" not in found
+
+    def test_a_trainee_only_looks(self, version):
+        client = caller(office, token_for("tim", office, "travel:office"), version)
+
+        assert {entry["annotations"]["readOnlyHint"] for entry in client.list("tools/list")} == {True}
+        assert {"search_hotels", "get_booking"} <= tools(client)
+
+    def test_a_customer_is_not_let_in_whatever_the_token_says(self):
+        assert caller(office, token_for("ben", office, "travel:office")).request("tools/list").status == 401
+
+    def test_a_token_of_the_other_endpoint_for_staff_is_refused(self):
+        assert caller(office, token_for("anna", staff, "travel:office")).request("tools/list").status == 401
+
+
+def test_every_scope_that_is_needed_is_declared_and_every_declared_one_needed():
+    needed = {
+        scope for server in (agency, staff, office, open_) for each in server.tools.values() for scope in each.scopes
+    }
+
+    assert needed | staff.scopes | office.scopes | agency.scopes == set(demo.DJANGO_MCP["SCOPES"])

@@ -87,7 +87,7 @@ def test_a_customer_is_not_let_into_the_admin():
 def test_the_front_page_names_the_endpoints_and_counts_the_data():
     page = Client().get("/").content.decode()
 
-    for path in ("mcp", "staff/mcp", "open/mcp"):
+    for path in ("mcp", "staff/mcp", "backoffice/mcp", "open/mcp"):
         assert f"<code>http://127.0.0.1:8000/{path}<" in page
     assert "<dt>flights</dt>" in page
     assert "<dd>71</dd>" in page

@@ -2,14 +2,14 @@
 
 import pytest
 
-from demo_project.travel.endpoints import open_, staff
+from demo_project.travel.endpoints import office, open_, staff
 from django_mcp import MCPServer
 from django_mcp import server as agency
 from django_mcp.revisions.legacy.downgrade import shape
 from tests.schemas import refused
 
 
-@pytest.mark.parametrize("server", [agency, staff, open_], ids=lambda each: each.name)
+@pytest.mark.parametrize("server", [agency, staff, office, open_], ids=lambda each: each.name)
 def test_no_schema_has_what_a_client_or_a_provider_refuses(server: MCPServer, travel: None) -> None:
     for tool in server.tools.values():
         assert tool.find_failure() is None

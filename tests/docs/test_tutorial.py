@@ -56,7 +56,7 @@ def environment() -> dict[str, str]:
 def type_in(path: Path, command: str) -> str:
     """A line in the shell; a comment says where it is to fail."""
     own = {}
-    if "discard_book" in command:
+    if "discard_book" in command or "change_book" in command:
         # It would wait for somebody to approve, as long as people take.
         (path / "mylibrary/hurried.py").write_text(HURRIED)
         own = {"DJANGO_SETTINGS_MODULE": "mylibrary.hurried"}
@@ -169,6 +169,13 @@ def test_what_the_page_promises_is_printed(site: Site) -> None:
     assert "“Emma” is lent to Mr Knightley" in site.of("python manage.py mcp_call lend_book")
     assert "Mr Knightley" in site.of("python manage.py mcp_call search_loans")
     assert "/admin/" in site.of("python manage.py mcp_call discard_book")
+    staff = site.of("python manage.py mcp_inspect --server staff")
+    assert "change_book" in staff
+    assert "book_take_back" in staff
+    assert "12.50 at the fair" in site.of("python manage.py mcp_call get_book pk=1 --server staff")
+    assert "Mr Knightley" in site.of("python manage.py mcp_call get_book pk=1 --server staff")
+    asked = site.of("python manage.py mcp_call change_book")
+    assert re.search(r"by the user you act for.*http://127.0.0.1:8000/\S+", asked, re.DOTALL)
     assert "no issues" in site.of("python manage.py check")
     assert "http://127.0.0.1:8000/mcp" in site.of("python manage.py mcp_config")
     assert "OK" in site.of("python manage.py test")

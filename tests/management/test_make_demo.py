@@ -61,6 +61,7 @@ class TestTheBanner:
         assert [line.split(maxsplit=1) for line in section("Endpoints").splitlines()] == [
             [ENDPOINT, "for all users: ben, anna, admin"],
             ["http://127.0.0.1:8000/staff/mcp", "for staff: anna, tim, admin"],
+            ["http://127.0.0.1:8000/backoffice/mcp", "the admin as tools, for staff: anna, tim, admin"],
             ["http://127.0.0.1:8000/open/mcp", "public, read-only, without signing in"],
         ]
 
@@ -78,6 +79,12 @@ class TestTheBanner:
         assert section("Claude Code").split() == [
             *["claude", "mcp", "add", "--transport", "http", "travel"],
             ENDPOINT,
+        ]
+
+    def test_gives_one_for_the_back_office(self):
+        assert section("The back office in Claude Code").split() == [
+            *["claude", "mcp", "add", "--transport", "http", "travel-backoffice"],
+            "http://127.0.0.1:8000/backoffice/mcp",
         ]
 
     def test_gives_settings_that_vs_code_reads(self):
@@ -190,9 +197,10 @@ class TestManagePyDemo:
             "/outbox/": 200,  # too
             "/mcp": 401,
             "/staff/mcp": 401,
+            "/backoffice/mcp": 401,
             "/open/mcp": 405,  # there is no stream for whoever may only read
         }
-        for path in ("/mcp", "/staff/mcp"):
+        for path in ("/mcp", "/staff/mcp", "/backoffice/mcp"):
             challenge = answers[path][1]["WWW-Authenticate"]
             assert f'resource_metadata="{site}/.well-known/oauth-protected-resource{path}"' in challenge
 

@@ -345,7 +345,7 @@ def test_a_call_that_has_to_be_approved_tells_where(shop: MCPServer, run: Run, m
 
     done = call(run, "close", "--as", make_user().username, "--protocol-version", version)
     assert (done.code, ran) == (1, [])
-    assert "approve it here: http://testserver/admin/django_mcp/approval/" in done.err
+    assert "be approved here: http://testserver/admin/django_mcp/approval/" in done.err
     assert "Then run the same command again." in done.err
 
 

@@ -105,7 +105,7 @@ def rows_found(
     Raises:
         ArgumentError: it finds none or too many, or an argument does not fit; see ``found_list``.
     """
-    page = found_list(ctx, site, model, asked, shown)
+    page, _ = found_list(ctx, site, model, asked, shown)
     if "cl" not in page.context:
         raise ArgumentError([about_argument(["search"], "the admin has no list to search.")])
     rows = page.context["cl"].queryset

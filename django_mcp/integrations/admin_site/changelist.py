@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib.admin.utils import display_for_field, display_for_value, label_for_field, lookup_field
 from django.core.exceptions import ObjectDoesNotExist
@@ -43,28 +43,43 @@ def open_changelist(ctx: Context, site: Any, model: type[models.Model], query: M
     return page
 
 
+class Found(NamedTuple):
+    """Rows of a changelist.
+
+    Attributes:
+        result: for the caller.
+        cl: Django's ``ChangeList``; None if a page of the only row takes the place of the list.
+        unfiltered: the list without the filters of the call, whose filters have all choices.
+    """
+
+    result: dict[str, Any]
+    cl: Any = None
+    unfiltered: Any = None
+
+
 def search(
     ctx: Context, site: Any, model: type[models.Model], given: Mapping[str, Any], shown: Collection[str]
-) -> dict[str, Any]:
+) -> Found:
     """Return rows of a changelist. See ``found_list`` for the arguments and errors."""
-    page = found_list(ctx, site, model, given, shown)
+    page, first = found_list(ctx, site, model, given, shown)
     if (row := page.context.get("original")) is not None and "cl" not in page.context:
         # The only row of its model, whose page takes the place of the list.
-        return {"rows": [{KEY: to_json_value(row), "title": str(row)}], "total": 1, "page": 1, "pages": 1}
+        return Found({"rows": [{KEY: to_json_value(row), "title": str(row)}], "total": 1, "page": 1, "pages": 1})
     cl = page.context["cl"]
-    return {
+    result = {
         "rows": [row_of(cl, row, shown) for row in cl.result_list],
         "total": cl.result_count,
         "page": cl.page_num,
         "pages": cl.paginator.num_pages if cl.multi_page and not cl.show_all else 1,
         **({"messages": page.messages} if page.messages else {}),
     }
+    return Found(result, cl, first or cl)
 
 
 def found_list(
     ctx: Context, site: Any, model: type[models.Model], given: Mapping[str, Any], shown: Collection[str]
-) -> Visit:
-    """Return the changelist with what a search finds.
+) -> tuple[Visit, Any]:
+    """Return the changelist with what a search finds, and the ``ChangeList`` without its filters, if it has been read.
 
     Args:
         ctx: the call.
@@ -79,7 +94,7 @@ def found_list(
     """
     query: dict[str, Any] = {}
     asks = {name for name in ("filters", "order_by", "date") if given.get(name)}
-    cl = open_changelist(ctx, site, model, {}).context.get("cl") if asks else None
+    first = cl = open_changelist(ctx, site, model, {}).context.get("cl") if asks else None
     if asks and cl is None:
         raise ArgumentError([about_argument([name], "the admin has no list to apply it to.") for name in sorted(asks)])
     if "filters" in asks:
@@ -95,7 +110,7 @@ def found_list(
     page = open_changelist(ctx, site, model, query)
     if given.get("query") and "cl" in page.context and not page.context["cl"].search_fields:
         raise ArgumentError([about_argument(["query"], "the admin has no search for this list.")])
-    return page
+    return page, first
 
 
 # Columns
@@ -109,7 +124,7 @@ def column_names(cl: Any) -> list[tuple[Any, str]]:
             continue
         name = column if isinstance(column, str) else getattr(column, "__name__", "")
         name = "title" if name == "__str__" else name if name.isidentifier() else ""
-        label = slugify(_label(cl, column)).replace("-", "_")
+        label = slugify(column_label(cl, column)).replace("-", "_")
         name = name or label or "column"
         taken = {own for _, own in found} | {KEY}
         unique = next(each for each in (name, *(f"{name}_{number}" for number in range(2, 200))) if each not in taken)
@@ -117,7 +132,8 @@ def column_names(cl: Any) -> list[tuple[Any, str]]:
     return found
 
 
-def _label(cl: Any, column: Any) -> str:
+def column_label(cl: Any, column: Any) -> str:
+    """Return the header of a column."""
     return strip_tags(str(label_for_field(column, cl.model, cl.model_admin)))
 
 
@@ -213,7 +229,7 @@ def filter_parameters(cl: Any, given: Mapping[str, Any], shown: Collection[str])
             continue
         choices = choices_of(cl, known[name])
         parameters = [parameter for spec in known[name] for parameter in spec.expected_parameters() if parameter]
-        found = _chosen(choices, value) if choices else _typed_in(parameters, value)
+        found = chosen_parameters(choices, value) if choices else _typed_in(parameters, value)
         if found is not None:
             made |= found
         elif choices:
@@ -234,7 +250,8 @@ def _typed_in(parameters: Sequence[str], value: Any) -> dict[str, str] | None:
     return {parameters[0]: str(value)} if is_one else None
 
 
-def _chosen(choices: Sequence[tuple[str, str, dict[str, str]]], value: Any) -> dict[str, str] | None:
+def chosen_parameters(choices: Sequence[tuple[str, str, dict[str, str]]], value: Any) -> dict[str, str] | None:
+    """Return the parameters of the choice that a value names, or None."""
     if isinstance(value, list | dict):
         return None
     wanted = {True: ("1", "true"), False: ("0", "false")}.get(value, (str(value),))

@@ -84,7 +84,7 @@ def _form(ctx: Context, offered: AdminTools, model: type[models.Model]) -> Itera
     if not may_change and not offered.may(ctx, model, "add"):
         return
     admin, request = offered.admin_of(model), offered.request(ctx)
-    fields = schemas.form_fields(admin, request, is_new=not may_change)
+    fields = schemas.form_fields(admin, request, None, is_new=not may_change)
     yield "fields", list(fields)
     obj = model() if may_change else None
     form = admin.get_form(request, obj, change=may_change)()

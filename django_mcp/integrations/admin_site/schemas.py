@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from django_mcp.core.database import without_effects
 from django_mcp.integrations.admin_site.changeform import DELETE, KEY, TYPE, VERSION, inline_name, type_of_row
-from django_mcp.integrations.admin_site.hidden import reaches_secret, secret_search_fields
+from django_mcp.integrations.admin_site.hidden import is_secret, reaches_secret, secret_search_fields
 from django_mcp.model_resources.form_schema import editable_fields, form_schema
 from django_mcp.model_resources.form_sources import FormArguments
 from django_mcp.primitives.field_schema import choice_schema
@@ -234,14 +234,25 @@ def _forms_of_row(formset: Any) -> list[Any]:
     return [formset.empty_form] if several is None else [*several]
 
 
-def form_fields(admin: Any, request: HttpRequest, *, is_new: bool) -> dict[str, Any]:
-    """Return the fields that the caller may fill in, those of inlines with the inline in front: ``lines.product``."""
+def form_fields(admin: Any, request: HttpRequest, opened: Collection[str] | None, *, is_new: bool) -> dict[str, Any]:
+    """Return the fields whose choices the caller may know; those of inlines as ``lines.product``.
+
+    Args:
+        admin: the ``ModelAdmin``.
+        request: of the caller.
+        opened: secret fields that the site opened, as choices of others may be secrets too; None for all fields.
+        is_new: True for the form that adds a row.
+    """
+    label = admin.model._meta.label_lower  # noqa: SLF001 - Django's documented API
     obj = None if is_new else admin.model()
     form = admin.get_form(request, obj, change=not is_new)()
-    found = {name: form.fields[name] for name in _editable(admin, request, obj, form)}
-    for name, formset, _ in inlines_of(admin, request, obj):
+    names = _editable(admin, request, obj, form)
+    found = {name: form.fields[name] for name in names if opened is None or not is_secret(label, name, opened)}
+    for name, formset, inline in inlines_of(admin, request, obj):
+        own = inline.opts.label_lower
         fields = {key: field for form in _forms_of_row(formset) for key, field in editable_fields(form).items()}
-        found |= {f"{name}.{field}": value for field, value in fields.items()}
+        known = [field for field in fields if opened is None or not is_secret(own, field, opened)]
+        found |= {f"{name}.{field}": fields[field] for field in known}
     return found
 
 

@@ -18,12 +18,22 @@ from django.utils.text import camel_case_to_spaces, capfirst, slugify
 
 from django_mcp.core.context import Context
 from django_mcp.core.decorators import servers_of
+from django_mcp.core.permissions import Right, right
 from django_mcp.core.rate_limited_log import log_rate_limited
 from django_mcp.core.request import require_same
 from django_mcp.core.server import FINDERS, MCPServer, Namespace, Where, every_server
 from django_mcp.core.signals import urls_made
 from django_mcp.core.signatures import GIVEN, function
-from django_mcp.integrations.admin_site import actions, changeform, changelist, choices, deletion, history, schemas
+from django_mcp.integrations.admin_site import (
+    actions,
+    changeform,
+    changelist,
+    choices,
+    deletion,
+    history,
+    pages,
+    schemas,
+)
 from django_mcp.integrations.admin_site.changeform import KEY
 from django_mcp.integrations.admin_site.hidden import (
     PREFIXES,
@@ -77,6 +87,7 @@ def admin_tools(
     approval: Literal["self", "other"] = "self",
     safe_actions: Collection[str] = (),
     verified: Callable[[Context], bool] | None = None,
+    app: bool = False,
     server: Where = None,
     **options: Any,
 ) -> None:
@@ -100,6 +111,7 @@ def admin_tools(
         verified: for an ``AdminSite`` that asks ``request.user.is_verified()``, as django-otp's does: takes the
             ``Context`` and returns what that says, such as whether the client's scopes or its sign-in had a second
             factor.
+        app: True to show lists as tables and rows as forms in clients with MCP Apps. Forms save with ``change_…``.
         server: one or several endpoints or namespaces to register at. Default: ``django_mcp.server``.
         **options: options of ``tool`` for all of them: ``scopes``, ``groups``, ``tags``, ``rate_limit``, ….
 
@@ -109,6 +121,11 @@ def admin_tools(
     check_options("admin_tools", options, admin_tools, Tool.__init__, Primitive.__init__)
     if approval not in APPROVAL or "self_approval" in options:
         msg = f"admin_tools: approval must be one of {', '.join(map(repr, APPROVAL))}, and replaces self_approval."
+        raise ImproperlyConfigured(msg)
+    if not isinstance(app, bool):
+        msg = (
+            f"admin_tools: app must be True or False, not {app!r}. Templates are replaced by templates of their names."
+        )
         raise ImproperlyConfigured(msg)
     for name, given in (("only", only), ("exclude", exclude), ("show", show), ("safe_actions", safe_actions)):
         if isinstance(given, str):
@@ -124,6 +141,7 @@ def admin_tools(
         safe_actions=frozenset(safe_actions),
         verified=verified,
         options=options,
+        has_apps=app,
     )
     offered.register(server, offered.tools)
     _late.append((offered, server))
@@ -211,8 +229,10 @@ class AdminTools:
         safe_actions: frozenset[str],
         verified: Callable[[Context], bool] | None,
         options: Mapping[str, Any],
+        has_apps: bool = False,
     ) -> None:
         self.site, self._write, self.opened, self._options = site, write, show, options
+        self.has_apps = has_apps
         self._approval, self.safe_actions, self._verified = approval, safe_actions, verified
         known = {label for model in self._registered() for label in _labels(model)}
         if unknown := sorted((only | exclude) - known):
@@ -349,6 +369,16 @@ class AdminTools:
                 for path in secret_search_fields(model, declared, self.opened):
                     label = model._meta.label_lower  # noqa: SLF001 - Django's documented API
                     yield model, option, path, f"{label}.{path.lstrip(PREFIXES)}"
+
+    def usable(self, ctx: Context, model: type[models.Model], verb: str) -> "AdminTool | None":
+        """Return the tool for a model at the endpoint of a call, or None if the caller cannot use it."""
+        found = (
+            tool
+            for tool in ctx.server.tools.values()
+            if isinstance(tool, AdminTool) and (tool.offered, tool.model, tool.verb) == (self, model, verb)
+        )
+        tool = next(found, None)
+        return tool if tool is not None and right(ctx, tool) is Right.USE else None
 
     # Who may
 
@@ -507,6 +537,8 @@ class AdminTool(Tool):
         }
         if not reads:
             own["preview"] = function(self._preview, f"preview_{name}", [GIVEN], offered)
+        if offered.has_apps and verb in pages.TEMPLATES:
+            own["app"] = pages.app_of(verb)
         call = function(self._run, name, [], offered)  # the approval is bound to each argument and its rows
         arguments = schemas.AdminArguments(self._described(None))
         super().__init__(call, context_type=Context, arguments=arguments, visible=self.is_offered, **own)
@@ -549,9 +581,10 @@ class AdminTool(Tool):
         name = argument.removeprefix("filters.")
         if self.verb == "search":
             return choices.filter_choices(ctx, self.offered.site, self.model, name, query, self.offered.opened)
-        fields = schemas.form_fields(self.admin, self.offered.request(ctx), is_new=self.verb == "add")
+        request, opened = self.offered.request(ctx), self.offered.opened
+        fields = schemas.form_fields(self.admin, request, opened, is_new=self.verb == "add")
         fields = fields if self.verb in WRITING else {}
-        return choices.field_choices(ctx, self.offered.site, fields, argument, query, self.offered.opened)
+        return choices.field_choices(ctx, self.offered.site, fields, argument, query, opened)
 
     # A call
 
@@ -562,11 +595,13 @@ class AdminTool(Tool):
         key, site, opened = given.pop(KEY, None), self.offered.site, self.offered.opened
         match self.verb:
             case "search":
-                return ToolResult(changelist.search(ctx, site, self.model, given, opened))
+                found = changelist.search(ctx, site, self.model, given, opened)
+                return self._viewed(ctx, ToolResult(found.result), lambda: pages.table(self, ctx, given, found))
             case "history":
                 return ToolResult(history.history(ctx, site, self.model, key))
             case "get":
-                return ToolResult(changeform.open_form(ctx, site, self.model, key).shown(opened))
+                page = changeform.open_form(ctx, site, self.model, key)
+                return self._viewed(ctx, ToolResult(page.shown(opened)), lambda: pages.form(self, ctx, page))
         with history.naming_client(ctx):
             return self._write(ctx, key, given)
 
@@ -593,7 +628,22 @@ class AdminTool(Tool):
         page = changeform.open_form(ctx, site, self.model, key)
         saved = changeform.save(page, given)
         made = changeform.key_of(self.model, saved.location) if key is None else key
-        return ToolResult({KEY: made, "messages": saved.messages}, text="\n".join(saved.messages) or "Saved.")
+        done = ToolResult({KEY: made, "messages": saved.messages}, text="\n".join(saved.messages) or "Saved.")
+        if self.verb == "add":
+            return done
+
+        def saved_form() -> dict[str, Any]:
+            return pages.form(self, ctx, changeform.open_form(ctx, site, self.model, made), done.text or "")
+
+        return self._viewed(ctx, done, saved_form)
+
+    def _viewed(
+        self, ctx: Context, result: ToolResult[Any], values: Callable[[], Mapping[str, Any]]
+    ) -> ToolResult[Any]:
+        """Add the HTML for clients that show apps; *values* are the variables of its template."""
+        if not isinstance(self.app, pages.AdminApp) or not ctx.shows_apps:
+            return result
+        return self.app.viewed(ctx, result, values)
 
     def _locked(self, ctx: Context, key: Any) -> models.Model:
         """Return the row, locked until the end of the call where the database can."""

@@ -406,15 +406,14 @@ class Command(BaseCommand):
         """Call the tool and print its result. Exits with 1 if the tool failed."""
         server = find_server(options["server"])
         principal = caller_principal(server, options["user"], "--as")
-        tool = self._visible(server, principal, options["tool"])
+        tool, schema = self._visible(server, principal, options["tool"])
         if options["html"] and tool is not None:
             _require_view(tool)
-        schema = {} if tool is None else tool.definition.get("inputSchema", {})
         arguments = read_arguments(options["arguments"], options["input"], schema, options["tool"])
         is_there = options["input"] != "-" and sys.stdin.isatty()
         aside = ProgressLine(self._say, is_terminal=self.stderr.isatty())
         person = Responder(read_answers(options["answer"]), aside.write, yes=options["yes"], is_there=is_there)
-        result = self._call(server, principal, tool, arguments, person, aside, options)
+        result = self._call(server, principal, tool, schema, arguments, person, aside, options)
         aside.clear()
         self._show(result, options)
 
@@ -423,22 +422,21 @@ class Command(BaseCommand):
         self.stderr.flush()
 
     @staticmethod
-    def _visible(server: MCPServer, principal: Principal, name: str) -> Tool | None:
+    def _visible(server: MCPServer, principal: Principal, name: str) -> tuple[Tool | None, Schema]:
+        """Return the tool with the schema of its arguments for the caller, or None and {}."""
         refresh_server(server)
-        tool = server.tools.get(name)
+        tool, context = server.tools.get(name), permission_context(server, principal, django_request(server))
         # If the caller may not see it, the call itself reports the error.
-        return (
-            None
-            if tool is None
-            or right(permission_context(server, principal, django_request(server)), tool) is not Right.USE
-            else tool
-        )
+        if tool is None or right(context, tool) is not Right.USE:
+            return None, {}
+        return tool, tool.schema_for(context) or tool.definition.get("inputSchema", {})
 
     @staticmethod
     def _call(
         server: MCPServer,
         principal: Principal,
         tool: Tool | None,
+        schema: Schema,
         arguments: dict[str, Any],
         person: Responder,
         aside: ProgressLine,
@@ -460,11 +458,12 @@ class Command(BaseCommand):
             listen=aside.listen,
             waits=True,
         )
-        schema = None if tool is None else tool.definition.get("inputSchema")
         crashes: list[BaseException] = []  # of a task too, which ends after the request that started it
         listening = crash_listener.set(crashes.append)
         try:
-            ended = session.call("tools/call", {"name": options["tool"], "arguments": arguments}, person.answer, schema)
+            ended = session.call(
+                "tools/call", {"name": options["tool"], "arguments": arguments}, person.answer, schema or None
+            )
             if ended.result.get("resultType") == "task":
                 ended = session.follow_task(ended.result["taskId"], person.answer)
         finally:
@@ -536,4 +535,4 @@ def _where_to_approve(approval: Mapping[str, Any]) -> str:
     if not apps.is_installed("django.contrib.admin"):
         return "Nobody can approve it: add django.contrib.admin to INSTALLED_APPS, and its URLs, for the page to do so."
     page = approval.get("url") or "the admin, under Approvals"
-    return f"Another user can approve it here: {page}\nThen run the same command again."
+    return f"It can be approved here: {page}\nThen run the same command again."

@@ -289,10 +289,16 @@ class _Entry:
         if self.context is not None:
             report["decision"] = decision_for(self.context, tool)[0].name.lower()
         if schemas:
-            report["input_schema"] = definition.get("inputSchema")
+            report["input_schema"] = self._own_schema(tool) or definition.get("inputSchema")
             report["output_schema"] = definition.get("outputSchema")
             report["defined"] = dotted_name(origin_of(tool.read.call))
         return report
+
+    def _own_schema(self, tool: Tool) -> Mapping[str, Any] | None:
+        """Return the arguments for the caller, if they differ by caller and the caller may use the tool."""
+        if self.context is None or self.refused or right(self.context, tool) is not Right.USE:
+            return None
+        return tool.schema_for(self.context)
 
 
 Style = Callable[[str], str]

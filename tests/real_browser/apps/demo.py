@@ -1,5 +1,6 @@
 """The demo with its apps, and their pictures for ``docs/images/apps``: ``python -m tests.real_browser.apps.demo``."""
 
+import argparse
 import datetime
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -34,6 +35,13 @@ APPS: Mapping[str, Mapping[str, Any]] = {
     "hold_rooms_form": {},
 }
 """Arguments for each tool of the demo that has an app, from which the app shows something."""
+OFFICE_APPS: Mapping[str, Mapping[str, Any]] = {
+    "search_hotels": {"query": "Rome", "filters": {"stars": "3"}, "order_by": "-price"},
+    "get_city": {"pk": 1},
+    "get_hotel": {"pk": 1},
+}
+"""The same for the back office, whose other lists and forms are made in the same way."""
+OFFICE_WIDTHS = {"wide": 1280, "narrow": 390}
 FOLDER = screenshots.ROOT / "docs" / "images" / "apps"
 WIDTHS = {"wide": 720, "narrow": 360}
 PEOPLE = f"""
@@ -42,6 +50,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import override_settings
 from django.utils import timezone
+from demo_project.travel.endpoints import office
 from django_mcp import server
 from django_mcp.auth.api_keys import create_key
 from django_mcp.auth.protected_resource import resource_of
@@ -49,7 +58,7 @@ from django_mcp.auth.toolkit import get_access_token_model, get_application_mode
 from django_mcp.models import Approval, ToolPolicy
 from django_mcp.test import MCPClient
 ToolPolicy.objects.all().delete()  # under which other tests need no approver
-ben, admin = (User.objects.get(username=name) for name in ("ben", "admin"))
+ben, admin, anna = (User.objects.get(username=name) for name in ("ben", "admin", "anna"))
 scopes = ["travel:read", "travel:write"]
 print(create_key(ben, "apps", endpoints=["default"], scopes=scopes, days=1)[1])
 application = get_application_model().objects.create(
@@ -59,21 +68,35 @@ print(get_access_token_model().objects.create(
     user=admin, application=application, token="of-an-approver", expires=timezone.now() + timedelta(days=1),
     scope=" ".join([*scopes, "mcp:approvals"]), resource=[resource_of(server)],
 ).token)
+print(get_access_token_model().objects.create(
+    user=anna, application=application, token="of-an-agent", expires=timezone.now() + timedelta(days=1),
+    scope="travel:office", resource=[resource_of(office)],
+).token)
 with override_settings(DJANGO_MCP={{**settings.DJANGO_MCP, "APPROVAL_WAIT_TIMEOUT": 0.001}}):
     ask = MCPClient(ben, scopes=scopes)
     ask.call("book_hotel", city="Rome", check_in="{SOON}", nights=3)
     ask.call("send_email", to="guest@example.com", subject="Your trip to Rome", body="Your rooms are booked.")
 Approval.objects.update(client={{"name": "Claude", "version": "1.8.2"}})
 """
-"""Prints an API key of a customer and an OAuth access token of an approver, and makes two calls that need approval."""
+"""Prints an API key of a customer and OAuth access tokens of an approver and of an agent at the back office, and makes
+two calls that need approval."""
 
 
 class Demo(NamedTuple):
-    """The demo's endpoint, and the headers of a customer and of an approver."""
+    """The demo's endpoint, the headers of a customer and of an approver there, and of an agent at the back office."""
 
     endpoint: str
     customer: Mapping[str, str]
     approver: Mapping[str, str]
+    agent: Mapping[str, str]
+
+    @property
+    def office(self) -> str:
+        return self.endpoint.replace("/mcp", "/backoffice/mcp")
+
+    @property
+    def admin(self) -> str:
+        return self.endpoint.replace("/mcp", "/admin/")
 
 
 @contextmanager
@@ -89,12 +112,20 @@ def demo(host: Host, folder: Path) -> Iterator[Demo]:
             yield Demo(f"http://{ADDRESS}:{port}/mcp", *({"Authorization": f"Bearer {each}"} for each in tokens))
 
 
-def take(hosted: Hosted, tool: str, arguments: Mapping[str, Any], folder: Path) -> None:
-    """Take pictures of an app in each theme and width."""
+def take(
+    hosted: Hosted,
+    tool: str,
+    arguments: Mapping[str, Any],
+    folder: Path,
+    widths: Mapping[str, int] = WIDTHS,
+    prefix: str = "",
+    **options: Any,
+) -> None:
+    """Take pictures of an app in each theme and width. *options* are those of ``Hosted.open``."""
     for theme in screenshots.THEMES:
-        for size, width in WIDTHS.items():
-            hosted.open(tool, arguments, theme=theme, width=width)
-            save(hosted.picture(), folder / f"{tool.replace('_', '-')}-{theme}-{size}.png")
+        for size, width in widths.items():
+            hosted.open(tool, arguments, theme=theme, width=width, **options)
+            save(hosted.picture(), folder / f"{prefix}{tool.replace('_', '-')}-{theme}-{size}.png")
 
 
 def save(picture: bytes, file: Path) -> None:
@@ -104,6 +135,9 @@ def save(picture: bytes, file: Path) -> None:
 
 def main() -> None:
     """Serve the demo and the host, and take the pictures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--office", action="store_true", help="the back office alone")
+    options = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
     node = find_node()
     with tempfile.TemporaryDirectory() as name:
@@ -112,13 +146,17 @@ def main() -> None:
         with (
             launched() as browser,
             host.serve(),
-            demo(host, folder) as (endpoint, customer, approver),
+            demo(host, folder) as agency,
         ):
-            with opened(browser, host, endpoint, headers=customer) as hosted:
-                for tool, arguments in APPS.items():
-                    take(hosted, tool, arguments, FOLDER)
-            with opened(browser, host, endpoint, headers=approver) as hosted:
-                take(hosted, "pending_approvals", {}, FOLDER)
+            if not options.office:
+                with opened(browser, host, agency.endpoint, headers=agency.customer) as hosted:
+                    for tool, arguments in APPS.items():
+                        take(hosted, tool, arguments, FOLDER)
+                with opened(browser, host, agency.endpoint, headers=agency.approver) as hosted:
+                    take(hosted, "pending_approvals", {}, FOLDER)
+            with opened(browser, host, agency.office, headers=agency.agent) as hosted:
+                for tool, arguments in OFFICE_APPS.items():
+                    take(hosted, tool, arguments, FOLDER, OFFICE_WIDTHS, "office-", maxHeight=2500)
 
 
 if __name__ == "__main__":

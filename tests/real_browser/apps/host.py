@@ -271,7 +271,7 @@ class Hosted:
 def opened(browser: Browser, host: Host, endpoint: str, **options: Any) -> Iterator[Hosted]:
     """A page of the host. *options* are the client's: ``headers``, ``mode``, ``extension``."""
     # As high as the host lets an app be: what is outside is not drawn, so not in pictures either.
-    context = browser.new_context(viewport={"width": 1100, "height": 2100})
+    context = browser.new_context(viewport={"width": 1400, "height": 2600})
     try:
         yield Hosted(context, host, endpoint, **options)
     finally:

@@ -122,6 +122,7 @@ def banner(site: str, heading: Callable[[str], str] = str) -> str:
     endpoints = {
         f"{site}/mcp": "for all users: ben, anna, admin",
         f"{site}/staff/mcp": "for staff: anna, tim, admin",
+        f"{site}/backoffice/mcp": "the admin as tools, for staff: anna, tim, admin",
         f"{site}/open/mcp": "public, read-only, without signing in",
     }
     pages = {
@@ -158,6 +159,9 @@ def client_settings(site: str) -> dict[str, str]:
     inspector = "npx @modelcontextprotocol/inspector"
     return {
         "Claude Code; then type /mcp in it to sign in": f"claude mcp add --transport http travel {endpoint}",
+        "The back office in Claude Code; sign in as anna, ask for a hotel’s new price, approve it in the admin": (
+            f"claude mcp add --transport http travel-backoffice {site}/backoffice/mcp"
+        ),
         "VS Code: .vscode/mcp.json": as_json({"servers": {"travel": {"type": "http", "url": endpoint}}}),
         "Cursor: .cursor/mcp.json": as_json({"mcpServers": {"travel": {"url": endpoint}}}),
         "MCP Inspector: in the browser, then in the terminal without signing in (Node.js 22.19 or newer)": (

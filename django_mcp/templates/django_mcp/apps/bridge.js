@@ -78,8 +78,18 @@
   }
 
   async function valuesOf(form, submitter) {
-    const values = {};
+    const all = {};
+    const parts = new Map();
+    // Fields in data-mcp-in="filters" make an object of that name, in "lines[]" an item of a list.
+    const into = (part) => {
+      const [, name, item] = part.dataset.mcpIn.match(/(.*?)(\[\])?$/);
+      if (!parts.has(part)) parts.set(part, item ? {} : (all[name] ??= {}));
+      if (item && !all[name]?.includes(parts.get(part))) (all[name] ??= []).push(parts.get(part));
+      return parts.get(part);
+    };
     for (const field of form.elements) {
+      const part = field.closest("[data-mcp-in]");
+      const values = part ? into(part) : all;
       const { name, type, value, checked } = field;
       const { mcpJson, mcpList, mcpEmpty } = field.dataset;
       const read = (text) =>
@@ -101,7 +111,7 @@
         if (value || mcpEmpty) values[name] = value ? read(value) : parse(mcpEmpty);
       }
     }
-    return values;
+    return all;
   }
 
   async function act(element, submitter) {
