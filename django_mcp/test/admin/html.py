@@ -289,6 +289,7 @@ def kind_of(own: list[Tag]) -> str:
     if len(names) == 1:
         return "text"
     is_split = {name[-2:] for name in names} == {"_0", "_1"} and len(names) == len(("date", "time"))
+    is_split = is_split and all(control.name == "input" for control in own)  # an amount with its currency is not
     return "split" if is_split else "several"
 
 
