@@ -87,3 +87,9 @@ def test_an_amount_with_its_currency_is_no_date_and_time() -> None:
 
     assert kind('<input name="a_1">') == "split"
     assert kind('<select name="a_1"><option>EUR</select>') == "several"
+
+
+def test_the_column_of_boxes_is_not_counted_in_a_theme_without_its_class() -> None:
+    heads = '<th><input id="action-toggle"></th><th><div class="text"><a href="?o=1">A</a></div></th>'
+    page = parsed(f'<table id="result_list"><thead><tr>{heads}</tr></thead></table>')
+    assert [link.text for link in html.list_links(page)] == ["1"]
