@@ -172,7 +172,8 @@ def cell(cl: Any, row: models.Model, column: Any) -> Any:
         return None if related is None else str(related)
     if column_field.flatchoices:
         shown = display_for_field(value, column_field, empty)
-        return None if value in column_field.empty_values else plain(shown)
+        has_text = value in dict(column_field.flatchoices)  # no value may have one too, such as "Unknown"
+        return plain(shown) if has_text or value not in column_field.empty_values else None
     return to_json_value(value)
 
 

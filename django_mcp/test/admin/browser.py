@@ -163,8 +163,8 @@ class Browser:
     def actions(self, model: type[Model]) -> Page:
         """Return the names and titles of the actions. A list without rows does not show them."""
         visited = self._get(self.address(model, "changelist"))
-        if isinstance(visited, Page):
-            return visited
+        if isinstance(visited, Page):  # a list that fails was compared already
+            return visited if visited.state != State.FAILED else Page(State.UNKNOWN, why=visited.why)
         response, page = visited
         titles = html.list_actions(page)
         if not titles and not getattr((response.context_data or {}).get("cl"), "show_admin_actions", True):

@@ -108,8 +108,11 @@ class _Walk:
         return [*first.keys[: self.rows], *hidden[:1]]
 
     def compare(self, model: type[Model], name: str, method: str, *arguments: Any, kind: str = "") -> Page:
-        page: Page = getattr(self.browser, method)(model, *arguments)
-        other: Page = getattr(self.endpoint, method)(model, *arguments)
+        # Each in a savepoint: a page that fails in the database would abort the transaction of all.
+        with rehearsal():
+            page: Page = getattr(self.browser, method)(model, *arguments)
+        with rehearsal():
+            other: Page = getattr(self.endpoint, method)(model, *arguments)
         if State.UNKNOWN not in {page.state, other.state}:
             is_shown = page.state == State.SHOWN
             self.found.compared[kind or name if is_shown else str(page.state)] += 1

@@ -105,7 +105,12 @@ def position(link: Tag) -> int:
     """Return the position of the column in whose head a link is, from 1."""
     head = link.find_parent("th")
     before = head.find_previous_siblings("th") if head is not None else []
-    return 1 + sum("action-checkbox-column" not in each.get_attribute_list("class") for each in before)
+    return 1 + sum(not is_of_boxes(each) for each in before)
+
+
+def is_of_boxes(head: Tag) -> bool:
+    """Return True for the column of boxes that select rows. A theme may drop its class."""
+    return "action-checkbox-column" in head.get_attribute_list("class") or head.select_one("#action-toggle") is not None
 
 
 def list_actions(page: BeautifulSoup) -> dict[str, str]:
@@ -289,6 +294,7 @@ def kind_of(own: list[Tag]) -> str:
     if len(names) == 1:
         return "text"
     is_split = {name[-2:] for name in names} == {"_0", "_1"} and len(names) == len(("date", "time"))
+    is_split = is_split and all(control.name == "input" for control in own)  # an amount with its currency is not
     return "split" if is_split else "several"
 
 

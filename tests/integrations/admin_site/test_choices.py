@@ -11,6 +11,7 @@ from demo_project.travel.models import Booking, City, Hotel
 from django_mcp import MCPServer, admin_tools
 from django_mcp.test import MCPClient
 from tests.integrations.admin_site.office import make_city, make_hotel, own_site
+from tests.integrations.back_office.models import Category, Product
 
 pytestmark = pytest.mark.django_db
 
@@ -128,3 +129,18 @@ def test_a_filter_without_choices_takes_values_of_its_parameters(make_server: Ma
         wrong.assert_error_mentions("must be an object with some of: price__gte, price__lte.")
         unknown = client.call("search_hotels", filters={"price": {"city__name": "x"}})
         unknown.assert_error_mentions("must be an object with some of")
+
+
+def test_a_choice_for_no_value_is_shown_by_its_text(make_server: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = Product._meta.get_field("size")
+    Product.objects.create(name="Ball", sku="B-1", price=1, category=Category.objects.create(name="Toys"))
+    with own_site({Product: type("SizedAdmin", (admin.ModelAdmin,), {"list_display": ("name", "size")})}) as site:
+        server = make_server("office", search_tools=0)
+        admin_tools(site, server=server)
+        client = MCPClient(User.objects.create_superuser("boss"), server=server)
+        sizes = []
+        for choices in ([(1, "small")], [(None, "Unknown"), (1, "small")]):
+            with monkeypatch.context() as patched:
+                patched.setattr(size, "choices", choices)
+                sizes.append(client.call("search_products").assert_ok().structured["rows"][0]["size"])
+    assert sizes == [None, "Unknown"]

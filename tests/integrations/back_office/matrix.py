@@ -18,6 +18,7 @@ from django.db import models as db
 from django.db.models import F, Model
 from django.db.models.functions import Lower
 from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.utils.html import format_html
 
 from tests.integrations.back_office.models import (
     Badge,
@@ -111,6 +112,11 @@ def no_cost(row):
     return row.cost
 
 
+@admin.display(description="Drawn")
+def drawn(row):
+    return format_html('<a href="/x/"><img src="x.png" alt="{} & co"></a>', row.name)
+
+
 class Unasked(admin.SimpleListFilter):
     """A filter without choices, which is not shown."""
 
@@ -177,6 +183,7 @@ each(
         [twice, is_dear, no_cost],
         ["name", "category__name", "category__parent", "supplier__name"],
         ["name", "shouted", "manual"],
+        ["name", drawn],
         ["name", lambda row: f"<{row.sku}>", lambda row: row.stock],
     ],
 )

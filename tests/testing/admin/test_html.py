@@ -77,3 +77,19 @@ def test_links_of_a_list_are_told_once_with_their_kind() -> None:
     told = [(link.kind, link.query, link.text) for link in html.list_links(page)]
     assert told == [("filter", "kind=book", "Book"), ("order", "o=2", "2"), ("page", "p=2", "2")]
     assert html.total(page) == 14
+
+
+def test_an_amount_with_its_currency_is_no_date_and_time() -> None:
+    def kind(second: str) -> str:
+        page = parsed(f'<form><div class="form-row field-a"><input name="a_0">{second}</div></form>')
+        [field] = html.form_fields(html.controls_of(page, page.form))
+        return field.kind
+
+    assert kind('<input name="a_1">') == "split"
+    assert kind('<select name="a_1"><option>EUR</select>') == "several"
+
+
+def test_the_column_of_boxes_is_not_counted_in_a_theme_without_its_class() -> None:
+    heads = '<th><input id="action-toggle"></th><th><div class="text"><a href="?o=1">A</a></div></th>'
+    page = parsed(f'<table id="result_list"><thead><tr>{heads}</tr></thead></table>')
+    assert [link.text for link in html.list_links(page)] == ["1"]
