@@ -9,6 +9,7 @@ import pytest
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.db import models
 from django.test import override_settings
+from django.test.utils import isolate_apps
 
 from demo_project.travel.models import City, Hotel
 from django_mcp import MCPServer, admin_tools, tool
@@ -86,19 +87,18 @@ def test_a_tool_of_the_site_named_like_those_of_tool_search_is_listed_with_all_o
     assert "search_products" in listed(server, people.superuser)
 
 
-class Instrument(models.Model):
-    """A model whose list would have the name of tool search's tool."""
-
-    class Meta:
-        app_label = "travel"
-        managed = False
-        verbose_name_plural = "tools"
-
-    def __str__(self) -> str:
-        return "instrument"
-
-
+@isolate_apps("demo_project.travel")
 def test_a_model_of_tools_has_its_app_in_the_names(make_server: Make) -> None:
+    class Instrument(models.Model):
+        """A model whose list would have the name of tool search's tool."""
+
+        class Meta:
+            app_label = "travel"
+            verbose_name_plural = "tools"
+
+        def __str__(self) -> str:
+            return "instrument"
+
     workshop = AdminSite("workshop")
     workshop.register(Instrument)
     server = make_server("office", search_tools=1)
