@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 from django_mcp.core.database import without_effects
 from django_mcp.integrations.admin_site.changeform import DELETE, KEY, TYPE, VERSION, inline_name, type_of_row
 from django_mcp.integrations.admin_site.hidden import is_secret, reaches_secret, secret_search_fields
+from django_mcp.integrations.admin_site.password import PASSWORD
 from django_mcp.model_resources.form_schema import editable_fields, form_schema
 from django_mcp.model_resources.form_sources import FormArguments
 from django_mcp.primitives.field_schema import choice_schema
@@ -52,6 +53,7 @@ _TYPES: Mapping[str, Any] = {
     "search": _Search,
     "values": dict[str, Member],
     "button": str,
+    PASSWORD: str,
 }
 """The types of the arguments that are no fields of a form. JSON Schemas of them say what is possible for the caller."""
 

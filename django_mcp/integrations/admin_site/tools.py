@@ -15,6 +15,7 @@ from django.db import models
 from django.dispatch import receiver
 from django.forms.utils import pretty_name
 from django.utils.text import camel_case_to_spaces, capfirst, slugify
+from django.utils.translation import gettext as _
 
 from django_mcp.core.context import Context
 from django_mcp.core.decorators import servers_of
@@ -32,10 +33,12 @@ from django_mcp.integrations.admin_site import (
     deletion,
     history,
     pages,
+    password,
     schemas,
 )
 from django_mcp.integrations.admin_site.changeform import KEY
 from django_mcp.integrations.admin_site.hidden import (
+    HIDDEN,
     PREFIXES,
     is_offered_by_default,
     require_open_search,
@@ -54,7 +57,7 @@ from django_mcp.primitives.validation_errors import about_argument, missing_argu
 
 APPROVAL = ("self", "other")
 READING = ("search", "get", "history")
-WRITING = ("add", "change", "delete")
+WRITING = ("add", "change", "delete", "password")
 OVERVIEW, CHOICES = "admin_overview", "admin_choices"
 SEARCH_ABOVE = 40
 """Number of a caller's tools above which an endpoint with these searches them, unless the site says otherwise."""
@@ -65,6 +68,7 @@ _PERMISSIONS = {
     "add": "has_add_permission",
     "change": "has_change_permission",
     "delete": "has_delete_permission",
+    "password": "has_change_permission",
 }
 """Methods of ``ModelAdmin`` by what a tool does."""
 _WORDS = {
@@ -73,6 +77,7 @@ _WORDS = {
     "history": "Show who changed one {one} and when, as the site's admin recorded it.",
     "add": "Add one {one} through its form in the site's admin.",
     "change": "Change one {one} through its form in the site's admin. Omitted fields keep their values.",
+    "password": "Set the password of one {one} through the site's admin. Whoever runs this client can read it.",
     "delete": "Delete one {one} through the site's admin, with the rows that go along.",
 }
 
@@ -327,7 +332,7 @@ class AdminTools:
 
     def absent(self, model: type[models.Model]) -> Iterator[tuple[str, str]]:
         """Yield what no caller has a tool for, by verb, and why."""
-        for verb in (*READING, *WRITING):
+        for verb in _possible_verbs(self.admin_of(model)):
             name = name_of(verb, self.names[model])
             if verb in WRITING and not self._write:
                 yield verb, "admin_tools(write=False)"
@@ -463,8 +468,12 @@ class AdminTools:
 
 def _verbs_of(admin: Any) -> Collection[str]:
     """Return what a ``ModelAdmin`` wants to have tools for, with ``"actions"``."""
-    given = getattr(admin, "mcp", True)
-    return given if isinstance(given, list | tuple) else (*READING, *WRITING, "actions")
+    given, possible = getattr(admin, "mcp", True), [*_possible_verbs(admin), "actions"]
+    return [verb for verb in possible if verb in given] if isinstance(given, list | tuple) else possible
+
+
+def _possible_verbs(admin: Any) -> list[str]:
+    return [verb for verb in (*READING, *WRITING) if verb != "password" or password.has_page(admin)]
 
 
 def _labels(model: type[models.Model]) -> frozenset[str]:
@@ -488,7 +497,8 @@ def _with_app(model: type[models.Model], words: tuple[str, str]) -> tuple[str, s
 def name_of(verb: str, words: tuple[str, str]) -> str:
     """Return the name of the tool for a verb, of the words for one and several rows."""
     one, many = words
-    return {"search": f"search_{many}", "history": f"{one}_history"}.get(verb, f"{verb}_{one}")
+    others = {"search": f"search_{many}", "history": f"{one}_history", "password": f"set_{one}_password"}
+    return others.get(verb, f"{verb}_{one}")
 
 
 def name_of_action(action: str, words: tuple[str, str]) -> str:
@@ -535,6 +545,8 @@ class AdminTool(Tool):
             **options,
             "self_approval": offered.is_left_to_requester(model),
         }
+        if verb == "password":
+            own["policy"] = "block"  # until somebody decides so in the admin
         if not reads:
             own["preview"] = function(self._preview, f"preview_{name}", [GIVEN], offered)
         if offered.has_apps and verb in pages.TEMPLATES:
@@ -569,6 +581,11 @@ class AdminTool(Tool):
             case "add":
                 described = schemas.add_schema
                 known: dict[str, Any] = {"type": "object", "properties": {}}
+            case "password":
+                new = {"type": "string", "description": "The new password."}
+                return schemas.object_schema(
+                    {KEY: schemas.KEY_SCHEMA, password.PASSWORD: new}, [KEY, password.PASSWORD]
+                )
             case "change":
                 described = schemas.change_schema
                 known = {**key, "additionalProperties": True}
@@ -625,6 +642,9 @@ class AdminTool(Tool):
         if self.verb == "delete":
             messages = deletion.delete(ctx, site, self.model, key)
             return ToolResult({"deleted": key, "messages": messages}, text="\n".join(messages) or "Deleted.")
+        if self.verb == "password":
+            messages = password.set_password(ctx, site, self.model, key, given[password.PASSWORD])
+            return ToolResult({KEY: key, "messages": messages}, text="\n".join(messages) or "Set.")
         page = changeform.open_form(ctx, site, self.model, key)
         saved = changeform.save(page, given)
         made = changeform.key_of(self.model, saved.location) if key is None else key
@@ -674,6 +694,13 @@ class AdminTool(Tool):
         key = given.pop(KEY, None)
         if self.verb == "delete":
             return preview_of_deletion(ctx, site, self.model, key, self.offered.opened)
+        if self.verb == "password":
+            changes = [{"field": password.PASSWORD, "label": capfirst(_("password")), "after": HIDDEN}]
+            return {
+                "verb": "submit",
+                "object": f"{self.definition['title']}: {self._row(ctx, key)}",
+                "changes": changes,
+            }
         return preview_of_save(ctx, site, self.model, key, given, self.offered.opened)
 
 
