@@ -81,7 +81,7 @@ def taken() -> Iterator[str]:
     yield from (f"a stream of {caller}" for caller, streams in list(stream_slots._slots.items()) for _ in streams)
     yield from _followed()
     for alive in list(sse._keep_alives.values()):
-        yield from (f"the connection {wire!r}" for wire in list(alive.wires))
+        yield from (f"the connection {wire!r}" for wire in alive.wires | alive._begun | alive._waited)
     yield from (f"the task {task!r}" for task in list(concurrency._background_tasks))
     yield from ("a notice that is being stored" for _ in list(publish._background))
     yield from (f"{len(writer._waiting)} entries of the log, unwritten" for _ in [0] if writer._waiting)

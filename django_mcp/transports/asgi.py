@@ -189,7 +189,7 @@ class MCPApplication:
             raise
         finally:
             response.answering.discard(response)
-            if response.overdue is not None or response.opened:
+            if response.gone is not None or response.opened:
                 response.unwatch()
         if response.opened or answer.stream is not None:
             held = await response.finish(answer)
@@ -247,12 +247,14 @@ _NAMES = {
 
 def read_headers(raw: Collection[tuple[bytes, bytes]]) -> RequestHeaders:
     """Return headers by lower-case name; repeated ones are joined by commas."""
-    pairs = [(_NAMES.get(name) or name.decode("latin-1"), value.decode("latin-1")) for name, value in raw]
-    headers = RequestHeaders(pairs)
-    if len(headers) < len(pairs):  # seldom
+    headers = RequestHeaders(
+        {_NAMES.get(name) or name.decode("latin-1"): value.decode("latin-1") for name, value in raw}
+    )
+    if len(headers) < len(raw):  # seldom
         headers.clear()
-        for name, value in pairs:
-            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        for name, value in raw:
+            key, text = name.decode("latin-1"), value.decode("latin-1")
+            headers[key] = f"{headers[key]}, {text}" if key in headers else text
     return headers
 
 

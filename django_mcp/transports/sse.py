@@ -254,6 +254,7 @@ class LiveResponse:
         "_frames",
         "_given",
         "_is_quiet",
+        "_keep_alive",
         "_loop",
         "_receive",
         "_send",
@@ -262,10 +263,10 @@ class LiveResponse:
         "_watching",
         "_writing",
         "answering",
+        "gone",
         "is_done",
         "is_request",
         "opened",
-        "overdue",
         "takes_events",
     )
 
@@ -288,12 +289,12 @@ class LiveResponse:
         self._bytes = 0
         self.is_done = self._started = self._is_quiet = False
         self._broken: Callable[[], None] | None = None
-        self.overdue: asyncio.TimerHandle | None = None
+        self.gone: Callable[[], None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
         # Inlined, because every call passes here, but only long ones need keep-alives.
         keep_alive = _keep_alives.get(self._loop) or _new_keep_alive(self._loop)
-        self.answering = keep_alive.wires
+        self._keep_alive, self.answering = keep_alive, keep_alive.wires
         self.answering.add(self)
         if not keep_alive.is_running:
             keep_alive.start()
@@ -309,16 +310,19 @@ class LiveResponse:
             self._loop.call_soon_threadsafe(self._offer, data, can_resume)
 
     def watch(self, gone: Callable[[], None]) -> None:
-        def start() -> None:
-            self._watching = self._loop.create_task(self._until_gone(gone))
+        self.gone = gone
+        self._keep_alive.watch(self)
 
-        self.overdue = self._loop.call_later(DISCONNECT_WATCH_DELAY, start)
+    def watch_connection(self) -> None:
+        """Call what was given to ``watch`` when the client disconnects."""
+        if self.gone is not None:
+            self._watching = self._loop.create_task(self._until_gone(self.gone))
 
     def unwatch(self) -> None:
         self.answering.discard(self)
-        if self.overdue is not None:
-            self.overdue.cancel()
-            self.overdue = None
+        if self.gone is not None:
+            self.gone = None
+            self._keep_alive.unwatch(self)
         if self._watching is not None:
             self._watching.cancel()
             self._watching = None
@@ -462,17 +466,41 @@ _NO_CONTEXT = contextvars.Context()
 
 
 class _KeepAlive:
-    """Timer of keep-alives for an event loop's connections with running calls, twice per ``KEEP_ALIVE_INTERVAL``.
+    """The timers of an event loop's connections with running calls.
 
-    Connections that were silent between two rounds send a comment.
+    Twice per ``KEEP_ALIVE_INTERVAL``, connections that were silent between two rounds send a comment. And connections
+    whose call has taken ``DISCONNECT_WATCH_DELAY`` are watched for a disconnect. That is one timer for all: one for
+    each call would cost most of them, which end before it, more than the rest of their connection.
     """
 
-    __slots__ = ("_loop", "is_running", "wires")
+    __slots__ = ("_begun", "_is_looking", "_loop", "_waited", "is_running", "wires")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.wires: set[LiveResponse] = set()
-        self.is_running = False
+        self.is_running = self._is_looking = False
         self._loop = loop
+        self._begun: set[LiveResponse] = set()  # since the last round
+        self._waited: set[LiveResponse] = set()  # before it
+
+    def watch(self, response: LiveResponse) -> None:
+        self._begun.add(response)
+        if not self._is_looking:
+            self._look_later()
+
+    def unwatch(self, response: LiveResponse) -> None:
+        self._begun.discard(response)
+        self._waited.discard(response)
+
+    def _look_later(self) -> None:
+        self._is_looking = True
+        self._loop.call_later(DISCONNECT_WATCH_DELAY, self._look, context=_NO_CONTEXT)
+
+    def _look(self) -> None:
+        for response in self._waited:
+            response.watch_connection()
+        self._waited, self._begun, self._is_looking = self._begun, set(), False
+        if self._waited:
+            self._look_later()
 
     def start(self) -> None:
         self.is_running = True
