@@ -8,12 +8,12 @@ from django.contrib.auth import get_user_model
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Django's name
 from django.core.exceptions import ImproperlyConfigured
 from django.db import Error as DatabaseError
-from django.urls import NoReverseMatch, reverse
+from django.urls import NoReverseMatch
 from django.utils.translation import gettext as _
 
 from django_mcp.core.late_tools import LateTool
 from django_mcp.core.server import every_server
-from django_mcp.integrations.requests import stand_in_request
+from django_mcp.integrations.requests import reverse_url, stand_in_request
 
 if TYPE_CHECKING:
     from django_mcp.integrations.admin_site.tools import AdminTools
@@ -74,7 +74,7 @@ def check_admin_urls() -> Iterator[CheckMessage]:
     """Report an ``AdminSite`` that is offered as tools and has no URLs: its pages are what they call."""
     for offered in _admins():
         try:
-            reverse(f"{offered.site.name}:index")
+            reverse_url(f"{offered.site.name}:index")
         except NoReverseMatch:
             yield Error(
                 _("admin_tools offers the admin %(site)r, and no URL leads to it, so each of its tools fails.")

@@ -39,7 +39,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("nothing_counted", 
 
 def test_the_list_has_every_tool_of_every_endpoint(browser: Browser, desk_of_demo: MCPServer) -> None:
     MCPServer("counter", source=desk_of_demo, authentication=[AllowAny()])
-    listed = names(page(browser))
+    endpoints = ("desk", "counter", "default")
+    listed = [name for endpoint in endpoints for name in names(page(browser, f"{TOOLS}?endpoint={endpoint}"))]
     assert {"desk.pay", "desk.look", "desk.hide", "counter.pay", "default.search_flights"} <= set(listed)
     assert "staff.get_task_result" not in listed
     assert names(page(browser, f"{TOOLS}?endpoint=default&q=travel.City+search")) == ["default.search_cities"]

@@ -14,6 +14,7 @@ from django_mcp import AllowAny, MCPServer, tool
 from django_mcp.admin.api_keys import APIKeyAdmin
 from django_mcp.approvals.tool_policies import get_limit, limit_client, set_policy
 from django_mcp.auth.toolkit import get_application_model
+from django_mcp.core import server
 from django_mcp.models import APIKey, AutoApprovalRule, ClientPolicy, ToolPolicy
 from tests.admin.tools_page import HIDDEN, PAY, TOOLS, row_of, send, shown_by, told, words
 
@@ -25,7 +26,8 @@ POLICIES = "/admin/django_mcp/clientpolicy/"
 
 
 @pytest.fixture
-def desk(make_server: Callable[..., MCPServer]) -> MCPServer:
+def desk(make_server: Callable[..., MCPServer], monkeypatch: pytest.MonkeyPatch) -> MCPServer:
+    monkeypatch.setattr(server, "_servers", {})  # the demo's tools would fill the first page of the list
     desk = make_server("desk", authentication=[AllowAny()], scopes=[])
     tool(server=desk, name="pay", destructive=True)(lambda: "paid")
     tool(server=desk, name="look", read_only=True)(lambda: "seen")
