@@ -30,6 +30,7 @@ office = MCPServer(
         "version. A change waits until the user has seen and approved it on a page of the admin: give them the "
         "address, and call again with the same arguments."
     ),
+    search_tools=0,  # clients show the apps of tools that they list
     scopes=["travel:office"],
     user_passes_test=lambda user: user.is_staff,
 )

@@ -10,7 +10,12 @@ import pytest
 ROOT = "/admin/django_mcp/"
 SHOWN = {
     "overview/": ['class="mcp-overview"', "django_mcp/admin.css", "No requests in this period."],
-    "tools/": ['class="mcp-tools"', "django_mcp/admin.css", "book_hotel", 'name="policy:default.book_hotel"'],
+    "tools/?endpoint=default": [
+        'class="mcp-tools"',
+        "django_mcp/admin.css",
+        "book_hotel",
+        'name="policy:default.book_hotel"',
+    ],
     "tools/default.book_5Fhotel/change/": ["Policy of book_hotel", "Input schema"],
     "approval/": ["django_mcp/admin.css", "django_mcp/approvals.js"],
     "autoapprovalrule/": ["auto-approval rules"],

@@ -71,7 +71,7 @@ if url := os.environ.get("DOCTOR_REDIS"):
 DJANGO_MCP = {
     "AUTHENTICATION": ["django_mcp.OAuth2Authentication", "django_mcp.APIKeyAuthentication"],
     "BASE_URL": os.environ.get("DOCTOR_BASE_URL") or None,
-    "KEEP_ALIVE_INTERVAL": 0.2,  # each run waits for one
+    "KEEP_ALIVE_INTERVAL": 0.5,  # each run waits for one; twice as often, polling would seem to deliver
     **json.loads(os.environ.get("DOCTOR_MCP", "{}")),
 }
 if DJANGO_MCP["BASE_URL"]:
