@@ -1,5 +1,6 @@
 """Each kind of message at its limits, through every way in: it takes little time, and writes one row at most."""
 
+import gc
 import json
 import time
 from collections.abc import Callable
@@ -95,9 +96,15 @@ def offered(server: MCPServer) -> None:
 
 def measured(act: Callable[[], bytes], log: Log) -> bytes:
     """The answer of *act*, which was quick and wrote one row at most."""
-    events, rows, began = Event.objects.count(), len(log()), time.process_time()
-    answer = act()
-    assert time.process_time() - began < MAX_SECONDS
+    events, rows = Event.objects.count(), len(log())
+    gc.disable()  # a collection looks at all that the tests of this process have left, and takes as long as that
+    try:
+        began = time.process_time()
+        answer = act()
+        seconds = time.process_time() - began
+    finally:
+        gc.enable()
+    assert seconds < MAX_SECONDS
     assert len(answer) < MAX_ANSWER
     assert len(log()) - rows <= 1
     assert Event.objects.count() - events <= 3
