@@ -79,7 +79,7 @@ def _find_or_create(context: Context, tool: Tool, approval: Approval | None, *, 
 def resume_task(task: Task) -> None:
     """Start a task whose approval request was decided. If it was denied, the task ends with that error."""
     found = Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker="")
-    # Only while nobody runs it. A decision and a recovery may both start it; one worker then claims it.
+    # A worker that runs the task keeps it. A decision and a recovery may both start it; one worker then claims it.
     if found.update(lease=store.lease_end(), message=""):
         start_task(task)
 

@@ -317,7 +317,7 @@ def _spread(notice: Notice) -> None:
     addresses = approvers(notice.approval)
     if not addresses:
         raise _Undelivered("No user who may approve this call has an e-mail address.")
-    # Addresses of ``APPROVAL_EMAILS`` have a notice already, and nobody gets two.
+    # Addresses of ``APPROVAL_EMAILS`` have a notice already. Each address gets one.
     known = {target.casefold() for target in notice.approval.notices.values_list("target", flat=True)}
     new = [address for address in addresses if address.casefold() not in known]
     with database.atomic():

@@ -291,7 +291,7 @@ class Pool:
         """
         if self._submit() - self._finished > len(self._threads) < self.size:
             self._start()
-        # An empty context: nobody waits for the job, and it must not keep a request alive that is over by then.
+        # An empty context: the job has no caller, and must not keep a request in memory that has ended by then.
         self._jobs.put(_Job(function, contextvars.Context(), None, None))
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:

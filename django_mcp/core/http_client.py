@@ -92,7 +92,7 @@ class Resolver:
             found = error
         finally:
             self._places.release()
-        # Put after the place is free, for whoever waits may start the next lookup at once.
+        # After the place is free, because the waiting caller may start its next lookup immediately.
         answers.put(found)
 
 

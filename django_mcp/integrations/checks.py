@@ -1,10 +1,9 @@
 """System checks of view and form tools, which are completed after startup, and of ``admin_tools``."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.apps import apps
-from django.contrib.auth import get_user_model
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Django's name
 from django.core.exceptions import ImproperlyConfigured
 from django.db import Error as DatabaseError
@@ -13,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp.core.late_tools import LateTool
 from django_mcp.core.server import every_server
-from django_mcp.integrations.requests import reverse_url, stand_in_request
+from django_mcp.integrations.requests import reverse_url, stand_in_request, unsaved_superuser
 
 if TYPE_CHECKING:
     from django_mcp.integrations.admin_site.tools import AdminTools
@@ -104,11 +103,11 @@ def check_admin_forms(databases: Sequence[str]) -> Iterator[CheckMessage]:  # no
     """Report forms of the admin that cannot be made without a row: nothing describes their fields."""
     from django_mcp.integrations.admin_site.schemas import try_form  # noqa: PLC0415 - few sites have them
 
-    everything = _everything()
+    superuser = unsaved_superuser()
     for offered in _admins():
         for model in offered.names if offered.writes else ():
             admin = offered.admin_of(model)
-            error = None if admin is None else try_form(admin, stand_in_request(everything))
+            error = None if admin is None else try_form(admin, stand_in_request(superuser))
             if error is not None and not isinstance(error, DatabaseError):
                 yield Warning(
                     _(
@@ -119,13 +118,6 @@ def check_admin_forms(databases: Sequence[str]) -> Iterator[CheckMessage]:  # no
                     hint=_("Let get_form(), get_fieldsets(), the form and inlines accept a row that is not saved."),
                     id="django_mcp.W066",
                 )
-
-
-def _everything() -> Any:
-    """Return a user, not saved, who may do everything."""
-    user: Any = get_user_model()()
-    user.is_active = user.is_staff = user.is_superuser = True
-    return user
 
 
 ALWAYS = (check_view_tools, check_admin_names, check_admin_urls, check_admin_searches)

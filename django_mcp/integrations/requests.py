@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes, urlencode
 
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.contrib.messages.storage.base import BaseStorage, Message
 from django.contrib.sessions.backends.base import SessionBase
 from django.core.files.uploadedfile import UploadedFile
@@ -271,6 +272,13 @@ def stand_in_request(user: Any) -> HttpRequest:
     request.user, request.session = user, EmptySession()
     request._messages = Messages(request)  # noqa: SLF001 - where django.contrib.messages looks
     return request  # type: ignore[no-any-return]
+
+
+def unsaved_superuser() -> Any:
+    """Return a user that is in no database and may do everything, to ask what a site offers at most."""
+    user: Any = get_user_model()()
+    user.is_active = user.is_staff = user.is_superuser = True
+    return user
 
 
 _UNSHARED_ATTRIBUTES = frozenset(

@@ -174,7 +174,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "delete": ("delete page", "delete pages"),
     "history": ("history", "histories"),
 }
-"""What is compared, in words."""
+"""The words for one and for several comparisons of each kind."""
 
 
 def _counted(found: Differences, user: Any) -> str:

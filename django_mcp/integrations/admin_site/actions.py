@@ -8,10 +8,8 @@ from urllib.parse import urljoin, urlsplit
 
 from django import forms
 from django.contrib.admin.actions import delete_selected
-from django.contrib.auth import get_user_model
 from django.db import models
 from django.forms.utils import pretty_name
-from django.http import HttpRequest
 
 from django_mcp.core.context import Context
 from django_mcp.core.database import without_effects
@@ -19,6 +17,7 @@ from django_mcp.integrations.admin_site.changelist import found_list, open_chang
 from django_mcp.integrations.admin_site.controls import PageForm, Pair, forms_of
 from django_mcp.integrations.admin_site.deletion import require_deletable
 from django_mcp.integrations.admin_site.visit import Visit, page_url, visit
+from django_mcp.integrations.requests import stand_in_request, unsaved_superuser
 from django_mcp.integrations.results import tool_result
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.output import ToolResult
@@ -51,15 +50,10 @@ def action_names(site: Any, admin: Any) -> dict[str, Any]:
 
 
 def _actions_of_superuser(admin: Any) -> Mapping[str, Any]:
-    """Return what ``get_actions`` has for a user who may do everything: no list tells what packages add there."""
-    request = HttpRequest()
-    request.method = "GET"
+    """Return what ``get_actions`` returns for a superuser: packages add actions there that no attribute names."""
     try:
-        user: Any = get_user_model()()
-        user.is_active = user.is_staff = user.is_superuser = True
-        request.user = user
         with without_effects():
-            return dict(admin.get_actions(request))
+            return dict(admin.get_actions(stand_in_request(unsaved_superuser())))
     except Exception:  # noqa: BLE001 - the site's code may need a user or a database that is not there yet
         return {}
 
